@@ -1,0 +1,36 @@
+import pytest
+import torch
+
+import zoo
+
+
+def test_it_has_the_declared_number_of_parameters():
+    model = zoo.create("cnn")
+    assert sum(p.numel() for p in model.parameters()) == zoo.info("cnn").parameters == 1_147_914
+
+
+def test_the_options_decide_the_shapes():
+    model = zoo.create(
+        "cnn",
+        num_classes=4,
+        in_channels=1,
+        image_size=28,
+        channels=[8, 16],
+        kernel_size=5,
+        hidden=12,
+        batch_norm=False,
+    )
+    assert model(torch.zeros(3, 1, 28, 28)).shape == (3, 4)
+    assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in model.modules())
+    assert sum(p.numel() for p in model.parameters()) == (
+        (25 * 8 + 8) + (25 * 8 * 16 + 16) + (16 * 7 * 7 * 12 + 12) + (12 * 4 + 4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"image_size": 4}, "4 pixels are too few"), ({"kernel_size": 2}, "must be odd")],
+)
+def test_options_that_cannot_work_say_why(options, reason):
+    with pytest.raises(zoo.ZooError, match=reason):
+        zoo.create("cnn", **options)

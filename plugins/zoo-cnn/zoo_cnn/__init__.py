@@ -1,0 +1,1 @@
+"""Small convolutional networks for Zoo."""

@@ -1,0 +1,1 @@
+"""A multi-layer perceptron for Zoo."""

@@ -1,0 +1,54 @@
+"""Zoo: image models that grow by `pip install`.
+
+    import zoo
+
+    zoo.list_models("cnn*")                  # names of the installed architectures
+    model = zoo.create("cnn", num_classes=10)  # a fresh, untrained network
+
+Plugin authors need nothing else: `zoo.hookimpl` marks hooks, `zoo.ModelEntry` and its siblings
+describe what a plugin contributes. Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from zoo_core.api import create as create
+    from zoo_core.api import info as info
+    from zoo_core.api import list_models as list_models
+    from zoo_core.errors import ZooError as ZooError
+    from zoo_core.hookspecs import hookimpl as hookimpl
+    from zoo_core.types import DatasetEntry as DatasetEntry
+    from zoo_core.types import ModelEntry as ModelEntry
+    from zoo_core.types import Recipe as Recipe
+    from zoo_core.types import TrainerEntry as TrainerEntry
+
+_HOME = {
+    "create": "zoo_core.api",
+    "info": "zoo_core.api",
+    "list_models": "zoo_core.api",
+    "ZooError": "zoo_core.errors",
+    "hookimpl": "zoo_core.hookspecs",
+    "DatasetEntry": "zoo_core.types",
+    "ModelEntry": "zoo_core.types",
+    "Recipe": "zoo_core.types",
+    "TrainerEntry": "zoo_core.types",
+}
+
+__all__ = [*_HOME, "__version__"]  # noqa: PLE0604 - the table above is the list
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'zoo' has no attribute {name!r}", name=name, obj=None)
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

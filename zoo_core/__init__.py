@@ -1,0 +1,1 @@
+"""The working parts of Zoo. Users and plugin authors import `zoo`; this package may change."""

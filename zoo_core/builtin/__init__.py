@@ -1,0 +1,1 @@
+"""What the zoo brings itself, registered through the same hooks as everybody else's plugins."""

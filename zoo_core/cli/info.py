@@ -1,0 +1,113 @@
+"""zoo info."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any
+
+import click
+
+from zoo_core.cli.names import complete_models
+from zoo_core.cli.output import print_fields, print_json, print_table
+from zoo_core.errors import UnknownName
+from zoo_core.registry import origin, registry
+from zoo_core.types import DatasetEntry, ModelEntry, Recipe, TrainerEntry
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  zoo info cnn
+  zoo info cnn/cnn        when two plugins have a model of that name
+  zoo info cifar10 --json
+"""
+)
+@click.argument("name", shell_complete=complete_models)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(name: str, as_json: bool) -> None:
+    """Show what a model, dataset or trainer is and how it can be used."""
+    entry = find(name)
+    if as_json:
+        print_json(asdict(entry))
+    elif isinstance(entry, ModelEntry):
+        show_model(name, entry)
+    else:
+        show_other(entry)
+
+
+def find(name: str) -> ModelEntry | DatasetEntry | TrainerEntry:
+    """A model if there is one of that name, otherwise a dataset or a trainer."""
+    known = registry()
+    try:
+        return known.models.get(name)
+    except UnknownName:
+        for catalog in (known.datasets, known.trainers):
+            if name in catalog:
+                return catalog.get(name)
+        raise
+
+
+def show_model(name: str, entry: ModelEntry) -> None:
+    frozen = entry.total_parameters != entry.parameters
+    print_fields(
+        {
+            "model": entry.name,
+            "summary": entry.summary,
+            "kind": entry.kinds,
+            "parameters": "depends on the options"
+            if entry.parameters is None
+            else entry.parameters,
+            "with frozen": entry.total_parameters if frozen else None,
+            "input": f"{entry.in_channels} x {entry.image_size} x {entry.image_size}",
+            "dataset": entry.dataset,
+            "trainer": entry.trainer,
+            "can": tuple(entry.capabilities),
+            "tags": entry.tags,
+            "reference": entry.reference,
+            "code": entry.target,
+            "from": origin(entry),
+            "weights": "none published yet",
+        }
+    )
+    click.echo("\nOptions, with defaults")
+    print_table(["option", "default"], [[k, as_typed(v)] for k, v in entry.options.items()])
+    click.echo("\nRecipes")
+    print_table(
+        ["recipe", "what it sets"],
+        [[recipe, describe_recipe(value)] for recipe, value in entry.recipes.items()],
+    )
+
+
+def show_other(entry: DatasetEntry | TrainerEntry) -> None:
+    hidden = {"provider", "digests", "config", "target"}
+    shown: dict[str, Any] = {
+        spec.name.replace("_", " "): getattr(entry, spec.name)
+        for spec in fields(entry)
+        if spec.name not in hidden
+    }
+    if isinstance(entry, DatasetEntry):
+        shown["options"] = tuple(f"{k}={as_typed(v)}" for k, v in entry.config.items())
+    print_fields(shown | {"code": entry.target, "from": origin(entry)})
+
+
+def describe_recipe(recipe: Recipe) -> str:
+    """The settings that differ from a Recipe() without arguments, and those people ask for."""
+    always = ("optimizer", "lr", "epochs", "batch_size")
+    plain = Recipe()
+    settings = []
+    for spec in fields(Recipe):
+        value = getattr(recipe, spec.name)
+        if isinstance(value, dict):
+            settings += [f"{spec.name}.{key}={as_typed(item)}" for key, item in value.items()]
+        elif spec.name in always or value != getattr(plain, spec.name):
+            settings.append(f"{spec.name}={as_typed(value)}")
+    return "  ".join(settings)
+
+
+def as_typed(value: Any) -> str:
+    """A value as one would write it after `--set name=`."""
+    if isinstance(value, tuple):
+        return ",".join(map(as_typed, value))
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

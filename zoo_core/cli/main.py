@@ -1,0 +1,116 @@
+"""The `zoo` command: finds the module of a command, and turns errors into sentences."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from zoo import __version__
+from zoo_core.errors import ZooError
+
+# The help lines are here so that `zoo --help` imports no command; a test keeps them true.
+COMMANDS = {
+    "list": "Show the models, datasets or trainers that are installed.",
+    "info": "Show what a model, dataset or trainer is and how it can be used.",
+    "plugins": "Show the installed plugins and what became of each.",
+    "cache": "Show or clear what the zoo keeps on this machine.",
+}
+
+EPILOG = """\b
+Examples:
+  zoo list                  what can be trained
+  zoo info cnn              options, recipes and weights of one model
+  zoo list "resnet*" --json for scripts
+
+\b
+Completion of commands and names, in your shell's start-up file:
+  bash   eval "$(_ZOO_COMPLETE=bash_source zoo)"
+  zsh    eval "$(_ZOO_COMPLETE=zsh_source zoo)"
+  fish   _ZOO_COMPLETE=fish_source zoo | source
+
+\b
+Environment:
+  ZOO_CACHE             where datasets and weights are kept
+  ZOO_PLUGINS=a,b       load only these plugins
+  ZOO_DISABLE_PLUGINS=a load all but these
+  ZOO_STRICT=1          a plugin that cannot be loaded is an error
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules of their own: `zoo list` is zoo_core.cli.list."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"zoo_core.cli.{name}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {close[0]}?" if close else "zoo --help lists the commands"
+            raise ZooUsage(f"there is no command {args[0]!r}", hint)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+class ZooUsage(ZooError):
+    exit_code = 2
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="zoo %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """A model zoo for image models that grows by pip install."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command line and exit: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # --debug is accepted anywhere, because that is where people add it: at the end.
+    debug = "--debug" in given
+    given = [argument for argument in given if argument != "--debug"]
+    try:
+        status = cli.main(given, prog_name="zoo", standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except ZooError as error:
+        if debug:
+            raise
+        _complain(str(error), error.hint)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        help_command = f"{context.command_path if context else 'zoo'} --help"
+        _complain(error.format_message(), f"{help_command} explains the usage")
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader, `head` for example, has seen enough. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _complain(sentence: str, hint: str = "") -> None:
+    click.echo(f"Error: {sentence.rstrip('.')}.", err=True)
+    if hint:
+        click.echo(f"Hint: {hint}", err=True)

@@ -1,0 +1,43 @@
+"""Every error a user can meet, as one small tree: a sentence, a hint, an exit code."""
+
+from __future__ import annotations
+
+
+class ZooError(Exception):
+    """Something could not be done. The message is one sentence; the hint says what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(ZooError):
+    """What was asked for cannot be meant: the request has to change, not the world."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """No plugin provides this name."""
+
+
+class AmbiguousName(UsageError):
+    """More than one plugin provides this name, and none of them wins."""
+
+
+class OptionError(UsageError):
+    """An option that does not exist, or a value that cannot work."""
+
+
+class EntryError(UsageError):
+    """A plugin author's entry contradicts itself; raised while the entry is constructed."""
+
+
+class PluginError(ZooError):
+    """A plugin cannot be used. Raised only in strict mode and when its code is needed."""
+
+
+class MissingDependency(ZooError):
+    """A package that this job needs is not installed."""
