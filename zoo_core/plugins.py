@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.metadata
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import pluggy
 
 from zoo_core import hookspecs
+from zoo_core.distributions import declared_in
 from zoo_core.errors import PluginError, UsageError, ZooError
 from zoo_core.targets import describe, import_target
 from zoo_core.types import (
@@ -47,14 +48,24 @@ CONTRIBUTIONS: dict[str, type] = {
 
 @dataclass(frozen=True)
 class Plugins:
-    """All plugins that are installed, and a manager that holds those that are ok."""
+    """All plugins that are installed, and the objects of those that are ok."""
 
     records: tuple[PluginRecord, ...]
-    manager: pluggy.PluginManager
+    objects: dict[str, Any]  # by plugin id: the modules that the entry points name
 
     @property
     def broken(self) -> tuple[PluginRecord, ...]:
         return tuple(r for r in self.records if r.state not in ("ok", "disabled"))
+
+    def listeners(self) -> dict[str, pluggy.HookRelay]:
+        """The hooks of each plugin that follows runs, apart: one that raises can be dropped."""
+        relays = {}
+        for record in self.records:
+            if record.state == "ok" and set(record.hooks) - set(CONTRIBUTIONS):
+                manager = _new_manager()
+                manager.register(self.objects[record.id])
+                relays[record.id] = manager.hook
+        return relays
 
 
 class _Incompatible(Exception):
@@ -76,8 +87,8 @@ def load_plugins() -> Plugins:
     by_id: dict[str, list[PluginRecord]] = {}
     for record in found:
         by_id.setdefault(record.id, []).append(record)
-    manager = _new_manager()
-    records = []
+    records, objects = [], {}
+    trial = _new_manager()
     for record in found:
         rivals = [other for other in by_id[record.id] if other is not record]
         if record.id in excluded:
@@ -87,10 +98,14 @@ def load_plugins() -> Plugins:
         elif rivals and record is not found[0]:  # the built-in plugin cannot be pushed aside
             record = replace(record, state="conflict", reason=_conflict(record, rivals))
         elif record.state == "ok":
-            record = _load(record, manager)
+            record, plugin = _load(record, trial)
+            if record.state == "ok":
+                objects[record.id] = plugin
+            else:
+                trial = _new_manager()  # a plugin that fails may leave half of itself behind
         records.append(record)
 
-    plugins = Plugins(tuple(records), manager)
+    plugins = Plugins(tuple(records), objects)
     if os.environ.get("ZOO_STRICT", "") not in ("", "0") and plugins.broken:
         first = plugins.broken[0]
         raise PluginError(
@@ -117,45 +132,14 @@ def _builtin() -> Iterator[PluginRecord]:
 
 def _installed() -> Iterator[PluginRecord]:
     """One record for each entry point of the group, none of them imported yet."""
-    seen = set()
-    for distribution in importlib.metadata.distributions():
-        name = version = ""
-        try:
-            # The search is what keeps this quick: most packages have no entry point of ours, and
-            # parsing their metadata properly would cost more than all of `zoo list`.
-            text = distribution.read_text("entry_points.txt")
-            if not text or f"[{GROUP}]" not in text:
-                continue
-            name, version = _name_and_version(distribution)
-            if (key := re.sub(r"[-_.]+", "-", name).lower()) in seen:
-                continue  # hidden by the same distribution earlier on the path, as for imports
-            seen.add(key)
-            points = [(p.name, p.value) for p in distribution.entry_points.select(group=GROUP)]
-        except Exception as error:
-            reason = f"its entry points cannot be read: {describe(error)}"
-            name = name or "(unknown)"
-            yield PluginRecord(
-                id=name,
-                value="",
-                distribution=name,
-                version=version,
-                state="failed",
-                reason=reason,
+    for declared in declared_in(GROUP):
+        record = partial(PluginRecord, distribution=declared.distribution, version=declared.version)
+        if declared.problem:
+            yield record(
+                id=declared.distribution, value="", state="failed", reason=declared.problem
             )
-            continue
-        for plugin_id, value in points:
-            yield PluginRecord(
-                id=plugin_id, value=value, distribution=name, version=version, state="ok"
-            )
-
-
-def _name_and_version(distribution: importlib.metadata.Distribution) -> tuple[str, str]:
-    """As `distribution.name` and `.version`, without the e-mail parser: it is ten times slower."""
-    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-    headers = text.partition("\n\n")[0]
-    name = re.search(r"^Name: *(\S+)", headers, re.MULTILINE)
-    version = re.search(r"^Version: *(\S+)", headers, re.MULTILINE)
-    return name[1] if name else "(unknown)", version[1] if version else ""
+        for plugin_id, value in declared.points:
+            yield record(id=plugin_id, value=value, state="ok")
 
 
 def _names_from(variable: str) -> set[str]:
@@ -170,30 +154,31 @@ def _conflict(record: PluginRecord, rivals: list[PluginRecord]) -> str:
 # ---------------------------------------------------------------- loading one
 
 
-def _load(record: PluginRecord, manager: pluggy.PluginManager) -> PluginRecord:
-    """Import and validate one plugin, then add it to the manager; or say why not."""
+def _load(record: PluginRecord, trial: pluggy.PluginManager) -> tuple[PluginRecord, Any]:
+    """Import and validate one plugin as a whole; a record that says why not, where it fails."""
     started = time.perf_counter()
     try:
         # A plugin that prints must not spoil the one JSON document that --json promises.
         with contextlib.redirect_stdout(sys.stderr):
-            loaded = _validated(record)
-            manager.register(loaded.pop("plugin"), name=record.id)
-        return replace(record, seconds=time.perf_counter() - started, **loaded)
+            plugin = _import(record)
+            contributed = _validate(record, plugin, trial)
+        return replace(record, seconds=time.perf_counter() - started, **contributed), plugin
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit and worse: no plugin may take the zoo down
         import traceback
 
-        return replace(
+        failed = replace(
             record,
             state="incompatible" if isinstance(error, _Incompatible) else "failed",
             reason=_reason(error),
             traceback="".join(traceback.format_exception(error)),
             seconds=time.perf_counter() - started,
         )
+        return failed, None
 
 
-def _validated(record: PluginRecord) -> dict[str, Any]:
+def _import(record: PluginRecord) -> Any:
     if NAME.fullmatch(record.id) is None:
         raise ZooError(
             f"the entry-point name {record.id!r} must be lower-case letters, digits, _ and -"
@@ -214,13 +199,15 @@ def _validated(record: PluginRecord) -> dict[str, Any]:
             f"it needs version {wanted} of the zoo's plugin API, and this zoo-core has version "
             f"{hookspecs.API}; upgrade with: pip install -U zoo-core"
         )
+    return plugin
 
-    # A manager of its own, so that a plugin is either registered as a whole or not at all.
-    trial = _new_manager()
+
+def _validate(record: PluginRecord, plugin: Any, trial: pluggy.PluginManager) -> dict[str, Any]:
+    """What the plugin contributes. Meanwhile the trial manager holds this plugin alone."""
     trial.register(plugin, name=record.id)
     trial.check_pending()
     callers = trial.get_hookcallers(plugin) or []
-    hooks = tuple(sorted(caller.name for caller in callers))
+    hooks = tuple(sorted(caller.name for caller in callers if caller.has_spec()))
     for name in CONTRIBUTIONS:
         if callable(getattr(plugin, name, None)) and name not in hooks:
             raise ZooError(f"{name} is not marked with @zoo.hookimpl, so it would never be called")
@@ -229,9 +216,9 @@ def _validated(record: PluginRecord) -> dict[str, Any]:
         name: _contributed(getattr(trial.hook, name), kind) if name in hooks else []
         for name, kind in CONTRIBUTIONS.items()
     }
+    trial.unregister(plugin)
     provider = record.provider
     return {
-        "plugin": plugin,
         "hooks": hooks,
         "models": with_provider(given["zoo_models"], provider),
         "datasets": with_provider(given["zoo_datasets"], provider),

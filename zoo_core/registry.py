@@ -61,8 +61,8 @@ class Catalog(Generic[E]):
     def _hint(self, reference: str) -> str:
         import difflib
 
-        names = [*self._by_name, *map(qualified_name, self)]
-        close = difflib.get_close_matches(reference.lower(), names, n=3, cutoff=0.6)
+        names = map(qualified_name, self) if "/" in reference else self._by_name
+        close = difflib.get_close_matches(reference.lower(), list(names), n=3)
         hints = [f"did you mean {' or '.join(close)}?"] if close else []
         if self._broken:
             ids = ", ".join(dict.fromkeys(record.id for record in self._broken))
@@ -99,7 +99,7 @@ def find_models(
     dataset: str = "",
     plugin: str = "",
 ) -> list[ModelEntry]:
-    """The models that match all that is given; text is a glob, or a part of name, tag or summary."""
+    """The models that match all that is given; text as in matches_text."""
     return [
         entry
         for entry in catalog

@@ -71,7 +71,6 @@ def measure(folder: Path) -> tuple[int, int]:
     """Number of files below a folder and their bytes. Symbolic links are not followed."""
     files = used = 0
     for path, _, names in os.walk(folder):
-        for name in names:
-            files += 1
-            used += os.lstat(os.path.join(path, name)).st_size
+        files += len(names)
+        used += sum((Path(path) / name).lstat().st_size for name in names)
     return files, used

@@ -1,0 +1,164 @@
+"""Commands as a person types them: tables, JSON, mistakes."""
+
+import importlib
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from support import environment
+
+from zoo_core.cli.main import COMMANDS
+
+
+def test_the_help_lists_every_command_with_its_own_first_line(zoo_command):
+    text = " ".join(zoo_command("--help").stdout.split())
+    for name, summary in COMMANDS.items():
+        command = importlib.import_module(f"zoo_core.cli.{name}").command
+        assert command.help.split("\n\n")[0].replace("\n", " ") == summary
+        assert f"{name} {summary}" in text
+    assert "_ZOO_COMPLETE=bash_source" in text
+    assert zoo_command("-h").stdout == zoo_command("--help").stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_examples(zoo_command, name):
+    assert f"  zoo {name}" in zoo_command(name, "--help").stdout
+
+
+def test_version(zoo_command):
+    import zoo
+
+    assert zoo_command("--version").stdout == f"zoo {zoo.__version__}\n"
+
+
+def test_list_is_plain_text_in_a_pipe(zoo_command):
+    lines = zoo_command("list", "*n*").stdout.splitlines()
+    assert lines[0].split()[:3] == ["NAME", "KIND", "PARAMETERS"]
+    assert any(line.startswith("cnn ") and "1,147,914" in line for line in lines)
+
+
+def test_list_is_a_drawn_table_on_a_terminal(tmp_path):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zoo", "list"],
+        stdout=theirs,
+        env=environment(TERM="xterm-256color", COLUMNS="100"),
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    except OSError:
+        pass
+    os.close(ours)
+    assert process.wait() == 0
+    assert "\u2500\u2500\u2500" in shown.decode()
+    assert "cnn" in shown.decode()
+
+
+def test_list_as_json_has_everything(zoo_json):
+    cnn = next(model for model in zoo_json("list") if model["name"] == "cnn")
+    assert cnn["parameters"] == 1_147_914
+    assert cnn["kinds"] == ["classification"]
+    assert (cnn["plugin"], cnn["distribution"]) == ("cnn", "zoo-cnn")
+    assert zoo_json("list", "no such thing") == []
+    assert zoo_json("list", "--kind", "classification", "--plugin", "mlp")[0]["name"] == "mlp"
+
+
+def test_list_says_when_nothing_matches(zoo_command):
+    done = zoo_command("list", "no such thing")
+    assert done.stdout == ""
+    assert "matches" in done.stderr
+
+
+def test_info_shows_options_recipes_and_where_it_comes_from(zoo_command, zoo_json):
+    text = zoo_command("info", "cnn").stdout
+    for part in ("dropout", "0.5", "paper", "lr=0.000199", "zoo-cnn 0.1.0", "zoo_cnn.cnn:CNN"):
+        assert part in text
+    entry = zoo_json("info", "cnn")
+    assert entry["recipes"]["paper"]["lr"] == 1.99e-4
+    assert zoo_command("info", "cnn/cnn").stdout == text
+
+
+def test_an_ambiguous_name_says_how_to_choose(zoo_command, plugin_site):
+    done = zoo_command("info", "rival_net", status=2, PYTHONPATH=str(plugin_site))
+    assert "Hint: choose one: rival-a/rival_net or rival-b/rival_net" in done.stderr
+    zoo_command("info", "rival-b/rival_net", PYTHONPATH=str(plugin_site))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["info", "cn"], "Error: there is no model 'cn'.\nHint: did you mean cnn?\n"),
+        (["lst"], "Error: there is no command 'lst'.\nHint: did you mean list?\n"),
+        (["info"], "Error: Missing argument 'NAME'.\nHint: zoo info --help explains the usage\n"),
+        (["plugins", "nope"], "Error: there is no plugin 'nope'.\nHint: installed: builtin,"),
+        (["list", "--datasets", "--tag", "x"], "Error: --kind, --tag and --dataset filter models"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_a_hint_and_exit_code_2(zoo_command, arguments, sentence):
+    done = zoo_command(*arguments, status=2)
+    assert done.stderr.startswith(sentence)
+    assert done.stdout == ""
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(zoo_command):
+    assert "Traceback" in zoo_command("info", "cn", "--debug", status=1).stderr
+    assert "Traceback" in zoo_command("--debug", "info", "cn", status=1).stderr
+
+
+def test_no_arguments_show_the_help(zoo_command):
+    done = zoo_command(status=2)
+    assert "Commands:" in done.stdout + done.stderr
+
+
+def test_output_into_a_closed_pipe_is_no_error(tmp_path):
+    command = f"{sys.executable} -m zoo list | true"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env=environment(), cwd=tmp_path
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_completion_knows_commands_and_models(tmp_path):
+    def complete(words, index):
+        done = subprocess.run(
+            [sys.executable, "-m", "zoo"],
+            capture_output=True,
+            text=True,
+            env=environment(_ZOO_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(index)),
+        )
+        return done.stdout
+
+    assert "plugins" in complete("zoo pl", 1)
+    assert "cnn" in complete("zoo info c", 2)
+
+
+def test_cache_shows_and_clears_what_is_there(zoo_command, zoo_json, tmp_path):
+    root = tmp_path / "cache"
+    assert {c["bytes"] for c in zoo_json("cache")["caches"]} == {0}
+    for kind, used in (("data", 1500), ("features", 10)):
+        (root / kind).mkdir(parents=True)
+        (root / kind / "file").write_bytes(b"x" * used)
+    (root / "not-ours").write_text("keep")
+    assert "1.5 kB" in zoo_command("cache").stdout
+    # Without an answer nothing is deleted.
+    zoo_command("cache", "clear", "data", status=130)
+    assert (root / "data" / "file").exists()
+    assert zoo_command("cache", "clear", "data", "--yes").stdout == "Deleted 1.5 kB.\n"
+    assert not (root / "data").exists()
+    assert (root / "features" / "file").exists()
+    zoo_command("cache", "clear", "--yes")
+    assert [path.name for path in root.iterdir()] == ["not-ours"]
+    assert "Nothing to clear" in zoo_command("cache", "clear").stderr
+    zoo_command("cache", "clear", "everything", status=2)
+
+
+def test_json_is_the_only_thing_on_standard_output(zoo_command, plugin_site):
+    for arguments in (["list"], ["plugins"], ["info", "cnn"], ["cache"]):
+        json.loads(zoo_command(*arguments, "--json", PYTHONPATH=str(plugin_site)).stdout)

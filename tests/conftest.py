@@ -1,0 +1,65 @@
+"""What all tests share: a real `zoo` in a process of its own, and fixture plugins to find there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+from fixtures import plugins as fixture_plugins
+from support import environment
+
+Zoo = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def plugin_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all fixture plugins installed; made once, however many processes test."""
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    site = shared / "plugin-site"
+    with FileLock(shared / "plugin-site.lock"):
+        if not (shared / "plugin-site.done").exists():
+            build = shared / "plugin-build"
+            build.mkdir()
+            fixture_plugins.install(site, build)
+            (shared / "plugin-site.done").touch()
+    return site
+
+
+@pytest.fixture
+def zoo_command(tmp_path: Path) -> Zoo:
+    """Run `zoo ARGUMENTS` for real, with a cache of its own, and give back what it printed."""
+
+    def run(
+        *arguments: str, status: int = 0, timeout: float = 60, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "zoo", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=cwd or tmp_path,
+            env=environment(**({"ZOO_CACHE": str(tmp_path / "cache")} | env)),
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def zoo_json(zoo_command: Zoo) -> Callable[..., Any]:
+    """As zoo_command with --json, decoded."""
+
+    def run(*arguments: str, **env: str) -> Any:
+        return json.loads(zoo_command(*arguments, "--json", **env).stdout)
+
+    return run

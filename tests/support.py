@@ -1,0 +1,18 @@
+"""Small things that several tests use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment without what would change the outcome of a test."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ZOO_", "COV_")) and name != "PYTHONDONTWRITEBYTECODE"
+    }
+    return kept | changes

@@ -1,0 +1,88 @@
+"""The public face: small, lazy, and with sentences for mistakes."""
+
+import subprocess
+import sys
+
+import pytest
+from support import ROOT, environment
+
+import zoo
+
+
+def test_every_public_name_is_there_and_nothing_is_imported_before_it_is_used():
+    code = (
+        "import sys, zoo\n"
+        "assert 'zoo_core.types' not in sys.modules and 'pluggy' not in sys.modules\n"
+        "assert all(hasattr(zoo, name) for name in zoo.__all__)\n"
+        "assert set(zoo.__all__) == set(dir(zoo))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment())
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        zoo.lode  # noqa: B018
+
+
+def test_the_names_that_type_checkers_see_are_those_that_exist():
+    source = (ROOT / "zoo" / "__init__.py").read_text()
+    for name, module in zoo._HOME.items():
+        assert f"from {module} import {name} as {name}" in source
+
+
+def test_list_models_gives_names_that_create_takes():
+    names = zoo.list_models()
+    assert {"cnn", "mlp"} <= set(names)
+    assert zoo.list_models("cn?") == ["cnn"]
+    assert zoo.list_models(plugin="mlp") == ["mlp"]
+
+
+@pytest.mark.parametrize("name", zoo.list_models(kind="classification"))
+def test_every_model_has_the_parameters_that_its_entry_declares(name):
+    entry = zoo.info(name)
+    if entry.framework != "torch" or entry.parameters is None:
+        pytest.skip("counted by its own plugin's tests")
+    import torch
+
+    with torch.device("meta"):
+        model = zoo.create(name)
+    counts = [p.numel() for p in model.parameters()]
+    assert sum(counts) == entry.total_parameters
+    assert sum(p.numel() for p in model.parameters() if p.requires_grad) == entry.parameters
+
+
+def test_create_explains_what_it_cannot_build():
+    with pytest.raises(zoo.ZooError, match="no model 'cnnn'") as caught:
+        zoo.create("cnnn")
+    assert caught.value.hint == "did you mean cnn?"
+    with pytest.raises(zoo.ZooError, match="no option 'num_class'") as caught:
+        zoo.create("cnn", num_class=3)
+    assert caught.value.hint == "did you mean num_classes?"
+    with pytest.raises(zoo.ZooError, match="cannot be built with these options: .*too few"):
+        zoo.create("cnn", image_size=2)
+    with pytest.raises(zoo.ZooError, match="building model 'cnn' raised TypeError"):
+        zoo.create("cnn", channels="wide")
+
+
+def test_create_without_torch_says_how_to_get_it():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import zoo\n"
+        "try: zoo.create('cnn')\n"
+        "except zoo.ZooError as error: print(error, '|', error.hint)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment()
+    )
+    assert done.stdout == (
+        "model 'cnn' needs torch, which is not installed | pip install 'zoo-core[torch]'\n"
+    )
+
+
+def test_a_target_that_does_not_exist_is_the_plugins_fault(monkeypatch, plugin_site):
+    code = "import zoo\ntry: zoo.create('good_net')\nexcept zoo.ZooError as error: print(error)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=str(plugin_site)),
+    )
+    assert "has no attribute 'Net'" in done.stdout
+    assert "model 'good_net'" in done.stdout

@@ -1,0 +1,119 @@
+"""What is published works without this repository: wheels, in clean environments, without torch."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT, environment
+
+PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+
+
+def uv(*arguments: object) -> None:
+    command = [sys.executable, "-m", "uv", *map(str, arguments), "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """Every package of this repository, built as it would be for publishing."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for package in (ROOT, *PLUGINS):
+        uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable,
+           "--out-dir", folder, package)  # fmt: skip
+    return {wheel.name.partition("-")[0]: wheel for wheel in folder.glob("*.whl")}
+
+
+class Venv:
+    def __init__(self, folder: Path) -> None:
+        uv("venv", "--python", sys.executable, folder)
+        self.python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+
+    def install(self, *what: object) -> None:
+        uv("pip", "install", "--python", self.python, *what)
+
+    def run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [self.python, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.python.parent,
+            env=environment(),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def json(self, *arguments: str):
+        return json.loads(self.run("-m", "zoo", *arguments, "--json"))
+
+
+@pytest.fixture(scope="module")
+def core_venv(wheels, tmp_path_factory) -> Venv:
+    """zoo-core and what it depends on; no plugin, no torch."""
+    venv = Venv(tmp_path_factory.mktemp("core") / "venv")
+    venv.install(wheels["zoo_core"])
+    return venv
+
+
+def test_zoo_core_alone_lists_and_informs_without_torch(core_venv):
+    assert core_venv.json("list") == []
+    assert [record["id"] for record in core_venv.json("plugins")] == ["builtin"]
+    assert "Commands:" in core_venv.run("-m", "zoo", "--help")
+    assert "cifar10" in core_venv.run("-m", "zoo", "info", "cifar10")
+    packages = core_venv.run("-c", "import importlib.util as u; print(u.find_spec('torch'))")
+    assert packages == "None\n"
+
+
+def test_the_wheel_carries_the_manifest_and_the_type_marker(core_venv):
+    code = (
+        "import zoo_core, zoo, pathlib; core = pathlib.Path(zoo_core.__file__).parent; "
+        "print((core / 'weights_manifest.json').read_text(), end='|'); "
+        "print((pathlib.Path(zoo.__file__).parent / 'py.typed').exists())"
+    )
+    manifest, _, typed = core_venv.run("-c", code).partition("|")
+    assert manifest == (ROOT / "weights_manifest.json").read_text()
+    assert typed == "True\n"
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+def test_each_plugin_installs_beside_the_core_and_is_found(core_venv, wheels, plugin, tmp_path):
+    """Without torch: the wheel is installed into a folder of its own beside the core's venv."""
+    name = plugin.name.replace("-", "_")
+    site = tmp_path / "site"
+    core_venv.install("--no-deps", "--target", site, wheels[name])
+    done = subprocess.run(
+        [core_venv.python, "-m", "zoo", "plugins", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(site)),
+    )
+    records = {record["distribution"]: record for record in json.loads(done.stdout)}
+    assert records[plugin.name]["state"] == "ok", records[plugin.name]
+    assert records[plugin.name]["models"] or records[plugin.name]["hooks"]
+    assert not list(site.glob("tests")), "tests belong in the repository, not in the wheel"
+
+
+def test_a_strangers_one_file_package_appears_after_pip_install(core_venv, tmp_path):
+    (tmp_path / "stranger_net.py").write_text(
+        "import zoo\n\n"
+        "@zoo.hookimpl\n"
+        "def zoo_models():\n"
+        "    return [zoo.ModelEntry(name='stranger', target='stranger_net:Net', summary='Hello')]\n"
+    )
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "stranger-net"\nversion = "2.5"\n'
+        '[project.entry-points.zoo]\nstranger = "stranger_net"\n'
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[tool.hatch.build.targets.wheel]\nonly-include = ["stranger_net.py"]\n'
+    )
+    core_venv.install(tmp_path)
+    try:
+        assert [model["name"] for model in core_venv.json("list")] == ["stranger"]
+        record = next(r for r in core_venv.json("plugins") if r["id"] == "stranger")
+        assert (record["distribution"], record["version"]) == ("stranger-net", "2.5")
+    finally:
+        uv("pip", "uninstall", "--python", core_venv.python, "stranger-net")
