@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from zoo_core.api import create as create
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
+    from zoo_core.data.datasets import open_dataset as open_dataset
+    from zoo_core.data.sources import Source as Source
+    from zoo_core.errors import SourceUnavailable as SourceUnavailable
     from zoo_core.errors import ZooError as ZooError
     from zoo_core.hookspecs import hookimpl as hookimpl
     from zoo_core.types import DatasetEntry as DatasetEntry
@@ -31,6 +34,9 @@ _HOME = {
     "create": "zoo_core.api",
     "info": "zoo_core.api",
     "list_models": "zoo_core.api",
+    "open_dataset": "zoo_core.data.datasets",
+    "Source": "zoo_core.data.sources",
+    "SourceUnavailable": "zoo_core.errors",
     "ZooError": "zoo_core.errors",
     "hookimpl": "zoo_core.hookspecs",
     "DatasetEntry": "zoo_core.types",

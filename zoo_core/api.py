@@ -1,14 +1,18 @@
-"""The functions behind `zoo.create`, `zoo.list_models` and `zoo.info`."""
+"""The functions behind the public names of `zoo`: what the command line does, from Python."""
 
 from __future__ import annotations
 
-import difflib
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from zoo_core.errors import OptionError, ZooError
+from zoo_core.models import check_options, trainer_of
 from zoo_core.registry import find_models, registry
-from zoo_core.targets import describe, resolve
 from zoo_core.types import ModelEntry
+
+if TYPE_CHECKING:
+    from zoo_core.train.predict import Prediction
+    from zoo_core.train.training import Result
 
 
 def list_models(
@@ -32,28 +36,55 @@ def create(name: str, **options: Any) -> Any:
     their defaults. Nothing is downloaded.
     """
     entry = registry().models.get(name)
-    config = {**entry.options, **check_options(entry, options)}
-    target = resolve(entry.target, f"model {name!r}")
-    try:
-        return target(**config)
-    except ZooError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise OptionError(
-            f"model {name!r} cannot be built with these options: {error}"
-            if isinstance(error, ValueError)
-            else f"building model {name!r} raised {describe(error)}",
-            f"zoo info {name} shows its options",
-        ) from error
+    return trainer_of(entry).build(entry, check_options(entry, options))
 
 
-def check_options(entry: ModelEntry, options: dict[str, Any]) -> dict[str, Any]:
-    """The same options, if the model has them all."""
-    for option in options:
-        if option not in entry.options:
-            close = difflib.get_close_matches(option, entry.options, n=1)
-            raise OptionError(
-                f"model {entry.name!r} has no option {option!r}",
-                f"did you mean {close[0]}?" if close else f"it has: {', '.join(entry.options)}",
-            )
-    return options
+def train(
+    model: str,
+    dataset: str = "",
+    *,
+    recipe: str = "default",
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    runs: str | Path | None = None,
+    quiet: bool = False,
+    **changes: Any,
+) -> Result:
+    """Train a model and return the result: its run directory, metrics and report.
+
+        result = zoo.train("cnn", epochs=3, lr=1e-3, model_options={"dropout": 0.3})
+        result.accuracy, result.path
+
+    model, dataset: names, or for the dataset a folder of pictures. recipe: one of the model's.
+    settings, changes: fields of the recipe to replace; `model`, `task` and `data` options are given
+    in settings, as in `settings={"model": {"dropout": 0.3}}`.
+    """
+    from zoo_core.train.training import train as run
+
+    return run(
+        model,
+        dataset,
+        recipe=recipe,
+        settings={**(settings or {}), **changes},
+        device=device,
+        runs=Path(runs) if runs else None,
+        quiet=quiet,
+        command="zoo.train(...)",
+    )
+
+
+def evaluate(run: str | Path, dataset: str = "", *, split: str = "test") -> dict[str, Any]:
+    """Loss, accuracy, accuracy per class and confusion matrix of a trained run."""
+    from zoo_core.train.predict import evaluate_run
+
+    return evaluate_run(str(run), dataset, split=split)
+
+
+def predict(
+    run: str | Path, pictures: str | Path | Sequence[Any], *, top: int = 5
+) -> list[Prediction]:
+    """The most likely classes of pictures: files, folders, PIL images or uint8 arrays."""
+    from zoo_core.train.predict import predict_pictures
+
+    given = [pictures] if isinstance(pictures, str | Path) else list(pictures)
+    return predict_pictures(str(run), given, top=top)

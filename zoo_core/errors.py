@@ -41,3 +41,23 @@ class PluginError(ZooError):
 
 class MissingDependency(ZooError):
     """A package that this job needs is not installed."""
+
+
+class DataError(ZooError):
+    """Pictures or labels that are missing, cannot be read, or are not what they should be."""
+
+
+class SourceUnavailable(DataError):
+    """One source of a dataset cannot be used here and now; the next one is tried."""
+
+
+class TrainingError(ZooError):
+    """A run stopped before its end: its loss is no number, its memory or its disk ran out."""
+
+
+class Interrupted(ZooError):
+    """A run was stopped from outside and can be resumed."""
+
+    def __init__(self, message: str, hint: str = "", signal: int = 2) -> None:
+        super().__init__(message, hint)
+        self.exit_code = 128 + signal

@@ -197,7 +197,7 @@ class Recipe(_Checked):
             self.batch_size % self.accumulate == 0,
             f"accumulate {self.accumulate} does not divide batch_size {self.batch_size}",
         )
-        # The test set must never decide anything: stopping and selecting need pictures of their own.
+        # The test set must never decide anything: stopping and selecting need a split of their own.
         self._require(
             self.validation_fraction > 0 or not (self.patience or self.restore_best),
             "patience and restore_best need a validation_fraction above 0",

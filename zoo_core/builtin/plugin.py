@@ -1,5 +1,160 @@
-"""The datasets and trainers that come with zoo-core."""
+"""The datasets and trainers that come with zoo-core. Light, like every plugin.py."""
 
 from __future__ import annotations
 
+import zoo
+
 ZOO_API = 1
+
+
+@zoo.hookimpl
+def zoo_datasets() -> list[zoo.DatasetEntry]:
+    return [
+        zoo.DatasetEntry(
+            name="cifar10",
+            target="zoo_core.data.classic:cifar10",
+            summary="Small photographs of ten kinds of animals and vehicles",
+            classes=(
+                "airplane",
+                "automobile",
+                "bird",
+                "cat",
+                "deer",
+                "dog",
+                "frog",
+                "horse",
+                "ship",
+                "truck",
+            ),
+            in_channels=3,
+            image_size=32,
+            train_size=50_000,
+            test_size=10_000,
+            mean=(0.4914, 0.4822, 0.4465),
+            std=(0.2023, 0.1994, 0.2010),
+            digests={
+                "train_images": "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
+                "train_labels": "2b7cd2f24487317614016b72ffd53071c3062f592f0eb300c18a770d41ae1253",
+                "test_images": "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
+                "test_labels": "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5",
+            },
+            license="none stated by its authors; made available for research",
+            reference="https://www.cs.toronto.edu/~kriz/cifar.html",
+            tags=("photographs", "benchmark"),
+        ),
+        zoo.DatasetEntry(
+            name="mnist",
+            target="zoo_core.data.classic:mnist",
+            summary="Handwritten digits",
+            classes=tuple("0123456789"),
+            in_channels=1,
+            image_size=28,
+            train_size=60_000,
+            test_size=10_000,
+            mean=(0.1307,),
+            std=(0.3081,),
+            digests={
+                "train_images": "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+                "train_labels": "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+                "test_images": "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+                "test_labels": "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
+            },
+            license="not stated with the files; CC BY-SA 3.0 is often reported",
+            reference="http://yann.lecun.com/exdb/mnist/",
+            tags=("grey", "benchmark"),
+        ),
+        zoo.DatasetEntry(
+            name="fashion_mnist",
+            target="zoo_core.data.classic:fashion_mnist",
+            summary="Articles of clothing, in the form of MNIST",
+            classes=(
+                "T-shirt/top",
+                "Trouser",
+                "Pullover",
+                "Dress",
+                "Coat",
+                "Sandal",
+                "Shirt",
+                "Sneaker",
+                "Bag",
+                "Ankle boot",
+            ),
+            in_channels=1,
+            image_size=28,
+            train_size=60_000,
+            test_size=10_000,
+            mean=(0.5,),
+            std=(0.5,),
+            digests={
+                "train_images": "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
+                "train_labels": "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
+                "test_images": "c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
+                "test_labels": "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
+            },
+            license="MIT",
+            reference="https://github.com/zalandoresearch/fashion-mnist",
+            tags=("grey", "benchmark"),
+        ),
+        zoo.DatasetEntry(
+            name="image_folder",
+            target="zoo_core.data.image_folder:image_folder",
+            summary="Your own pictures; write ./folder in place of a name",
+            config={
+                "path": None,
+                "image_size": None,
+                "channels": None,
+                "test_fraction": 0.2,
+                "seed": 0,
+            },
+            license="yours",
+            tags=("local",),
+        ),
+        zoo.DatasetEntry(
+            name="synthetic",
+            target="zoo_core.data.synthetic:synthetic",
+            summary="Coloured shapes, made on the spot, for tests and first steps",
+            classes=(
+                "circle",
+                "square",
+                "triangle",
+                "plus",
+                "cross",
+                "ring",
+                "frame",
+                "diamond",
+                "moon",
+                "stripes",
+            ),
+            in_channels=3,
+            image_size=32,
+            train_size=2000,
+            test_size=500,
+            digests={
+                "train_images": "e02815ec3186b6d36b66e48e732a0de6684a7b80e52e47d63b3290d831bd3f4b",
+                "train_labels": "19efeabbd5fed476d80e2ce2609cdc76c23b9694a1631c6371599ab362810a91",
+                "test_images": "fc4e3e062fd1180dbddf89b4bc6f5bfb94714650508c7d82ec20f0cf8cb5ba03",
+                "test_labels": "e6155d195e2569b55be159247d95fdfb250d520437a0f999c2b3cc25907c8000",
+            },
+            config={
+                "classes": 10,
+                "image_size": 32,
+                "channels": 3,
+                "train_size": 2000,
+                "test_size": 500,
+                "seed": 0,
+            },
+            license="MIT, as the zoo",
+            tags=("local", "small"),
+        ),
+    ]
+
+
+@zoo.hookimpl
+def zoo_trainers():  # type: ignore[no-untyped-def]
+    return [
+        zoo.TrainerEntry(
+            name="torch",
+            target="zoo_core.train.torch_trainer:TorchTrainer",
+            summary="Torch modules, on a CPU or GPU, in one process or several",
+        )
+    ]

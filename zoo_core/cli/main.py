@@ -17,6 +17,13 @@ COMMANDS = {
     "list": "Show the models, datasets or trainers that are installed.",
     "info": "Show what a model, dataset or trainer is and how it can be used.",
     "plugins": "Show the installed plugins and what became of each.",
+    "data": "Fetch, check and look at datasets.",
+    "train": "Train a model.",
+    "evaluate": "Measure a trained run: loss, accuracy, accuracy per class.",
+    "predict": "Say what is on pictures.",
+    "report": "Write the report of a run again.",
+    "compare": "Compare runs in one table and one picture.",
+    "runs": "Show the runs that there are, newest last.",
     "cache": "Show or clear what the zoo keeps on this machine.",
 }
 

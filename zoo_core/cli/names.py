@@ -13,6 +13,19 @@ def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [name for name in registry().models.labels() if name.startswith(incomplete)]
 
 
+def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from zoo_core.registry import registry
+
+    return [name for name in registry().datasets.labels() if name.startswith(incomplete)]
+
+
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from zoo_core.train.run import all_runs, runs_root
+
+    names = ["latest", *(run.name for run in all_runs(runs_root(ctx.params.get("runs"))))]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def remark_on_broken_plugins() -> None:
     from zoo_core.plugins import load_plugins
 

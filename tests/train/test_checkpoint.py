@@ -1,0 +1,89 @@
+"""Checkpoints are whole or not there, and a damaged one is passed over."""
+
+import errno
+import json
+
+import numpy as np
+import pytest
+
+import zoo
+from zoo_core.train.checkpoint import Checkpoints, State
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoints")
+
+
+def state(number):
+    arrays = {"a": np.full((3, 2), number, np.float32), "b": np.arange(4)[::2], "c": np.array(1.5)}
+    return State(arrays, {"number": number, "pi": 3.141592653589793, "none": None})
+
+
+def test_what_was_saved_comes_back_exactly(checkpoints):
+    checkpoints.save(7, state(1))
+    loaded, warnings = checkpoints.load()
+    assert warnings == []
+    assert loaded.values == state(1).values
+    for name, array in state(1).tensors.items():
+        assert loaded.tensors[name].dtype == array.dtype
+        assert np.array_equal(loaded.tensors[name], array)
+
+
+def test_the_newest_two_are_kept(checkpoints):
+    for step in (1, 2, 30, 4000):
+        checkpoints.save(step, state(step))
+    names = sorted(path.name for path in checkpoints.folder.iterdir())
+    assert names == [f"{n:08d}.{end}" for n in (30, 4000) for end in ("json", "safetensors")]
+    assert checkpoints.load()[0].values["number"] == 4000
+
+
+@pytest.mark.parametrize("damage", ["truncated", "changed", "missing", "not-json", "empty-json"])
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(checkpoints, damage):
+    checkpoints.save(1, state(1))
+    path = checkpoints.save(2, state(2))
+    data = path.with_suffix(".safetensors")
+    if damage == "truncated":
+        data.write_bytes(data.read_bytes()[:-3])
+    elif damage == "changed":
+        content = bytearray(data.read_bytes())
+        content[-1] ^= 1
+        data.write_bytes(bytes(content))
+    elif damage == "missing":
+        data.unlink()
+    else:
+        path.write_text("{" if damage == "not-json" else json.dumps({}))
+    loaded, warnings = checkpoints.load()
+    assert loaded.values["number"] == 1
+    assert len(warnings) == 1
+    assert "checkpoint 00000002 is damaged" in warnings[0]
+
+
+def test_without_a_whole_checkpoint_there_is_none(checkpoints):
+    assert checkpoints.load() == (None, [])
+    checkpoints.save(1, state(1)).write_text("")
+    loaded, warnings = checkpoints.load()
+    assert loaded is None
+    assert len(warnings) == 1
+
+
+def test_what_a_killed_writer_left_is_cleaned_up(checkpoints):
+    checkpoints.save(1, state(1))
+    (checkpoints.folder / ".00000002.json.abcd.tmp").write_text("half")
+    checkpoints.load()
+    assert not list(checkpoints.folder.glob(".*"))
+
+
+def test_a_full_disk_loses_nothing_that_was_saved(checkpoints, monkeypatch):
+    checkpoints.save(1, state(1))
+
+    def full(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(zoo.ZooError, match="could not be written: No space left") as caught:
+        checkpoints.save(2, state(2))
+    assert "00000001.json" in caught.value.hint
+    monkeypatch.undo()
+    assert checkpoints.load()[0].values["number"] == 1
+    assert not list(checkpoints.folder.glob(".*"))

@@ -1,0 +1,261 @@
+"""The loop and its learner: what is trained, what stops it, what decides what."""
+
+import errno
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import zoo
+from zoo_core.data.arrays import Split
+from zoo_core.errors import TrainingError
+from zoo_core.train import training
+from zoo_core.train.display import Display
+from zoo_core.train.torch_trainer import TorchTrainer
+
+
+def fit(job):
+    return TorchTrainer().fit(job)
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
+
+
+def test_it_learns(make_job, small_cnn):
+    job = make_job(small_cnn, epochs=8, lr=3e-3, schedule="one_cycle",
+                   data={"train_size": 1000, "test_size": 200})  # fmt: skip
+    fit(job)
+    lines = job.run.metrics()
+    assert [line["epoch"] for line in lines] == list(range(1, 9))
+    assert lines[-1]["train_loss"] < lines[0]["train_loss"]
+    assert lines[-1]["test_accuracy"] > 0.6
+    assert set(lines[0]) == {
+        "epoch", "step", "lr", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
+        "test_top5", "seconds", "images_per_second",
+    }  # fmt: skip
+
+
+def test_the_seed_decides_everything(make_job, small_cnn):
+    settings = {"augment": ("flip", "crop:4"), "mixup": 0.2}
+    one, twin, other = (
+        fit(make_job(small_cnn, seed=seed, **settings)).tensors for seed in (1, 1, 2)
+    )
+    assert same(one, twin)
+    assert not same(one, other)
+
+
+def test_the_test_set_decides_nothing(make_job, small_cnn):
+    job = make_job(small_cnn, epochs=3, validation_fraction=0.2, patience=1, restore_best=True)
+    expected = fit(job).tensors
+    test = Split(job.dataset.test.images, job.dataset.test.labels[::-1].copy())
+    other = make_job(small_cnn, epochs=3, validation_fraction=0.2, patience=1, restore_best=True)
+    changed = replace(other, dataset=replace(job.dataset, test=test))
+    assert same(fit(changed).tensors, expected)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+def test_every_optimizer_does_what_torch_does(make_job, small_mlp, optimizer):
+    """Fused kernels, our schedule and our seeds, against the plainest loop one could write."""
+    settings = {"optimizer": optimizer, "lr": 0.01, "weight_decay": 0.01, "clip_grad": 0.5}
+    job = make_job(small_mlp, schedule="cosine", **settings)
+    fitted = fit(job).tensors
+
+    torch.manual_seed(0)
+    model = TorchTrainer().build(small_mlp, job.config)
+    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+    more = {"momentum": 0.9} if optimizer == "sgd" else {}
+    plain = kinds[optimizer](model.parameters(), 0.01, weight_decay=0.01, fused=False, **more)
+    loader = job.training_loader()
+    total = 2 * len(loader)
+    for epoch in range(2):
+        for number, batch in enumerate(loader.epoch(epoch)):
+            step = epoch * len(loader) + number
+            plain.param_groups[0]["lr"] = 0.01 * (1 + np.cos(np.pi * step / total)) / 2
+            plain.zero_grad()
+            torch.nn.functional.cross_entropy(model(batch.images), batch.labels).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            plain.step()
+    for name, tensor in model.state_dict().items():
+        assert np.allclose(tensor.numpy(), fitted[name], atol=1e-5), name
+
+
+def test_accumulated_parts_add_up_to_the_whole_batch(make_job, small_mlp):
+    whole = fit(make_job(small_mlp)).tensors
+    parts = fit(make_job(small_mlp, accumulate=4)).tensors
+    for name in whole:
+        assert np.allclose(whole[name], parts[name], atol=1e-5), name
+
+
+def test_averaged_weights_are_what_is_evaluated_and_kept(make_job, small_mlp):
+    plain = fit(make_job(small_mlp, lr=0.01)).tensors
+    job = make_job(small_mlp, lr=0.01, ema=0.9)
+    averaged = fit(job).tensors
+    assert not same(plain, averaged)
+    model = TorchTrainer().build(small_mlp, job.config)
+    TorchTrainer().load_state(model, averaged)
+    loader = job.evaluation_loader(job.dataset.test)
+    right = sum(
+        int((TorchTrainer().predict_batch(model, b.images).argmax(1) == b.labels.numpy()).sum())
+        for b in loader.epoch(0)
+    )
+    assert right / 100 == pytest.approx(job.run.metrics()[-1]["test_accuracy"])
+
+
+def test_early_stopping_ends_with_the_best_epoch(make_job, small_mlp):
+    job = make_job(
+        small_mlp, epochs=30, lr=0.02, validation_fraction=0.3, patience=2, restore_best=True
+    )
+    fitted = fit(job)
+    lines = job.run.metrics()
+    losses = [line["validation_loss"] for line in lines]
+    assert fitted.stopped_early
+    assert fitted.epochs == len(lines) == fitted.best_epoch + 2 < 30
+    assert fitted.best_epoch == 1 + int(np.argmin(losses))
+    until = fit(make_job(small_mlp, epochs=fitted.best_epoch, lr=0.02, validation_fraction=0.3))
+    assert same(fitted.tensors, until.tensors)
+
+
+def test_two_optimisers_train_two_networks(make_job):
+    entry = zoo.ModelEntry(
+        name="two-nets", target="fixtures.several_optimizers:TwoNets", summary="For tests",
+        kinds=("generation",), num_classes=None, task="fixtures.several_optimizers:Adversarial",
+    )  # fmt: skip
+    job = make_job(entry, lr=1e-3, epochs=3)
+    torch.manual_seed(0)
+    before = {k: v.clone() for k, v in TorchTrainer().build(entry, job.config).state_dict().items()}
+    after = fit(job).tensors
+    assert all(not np.array_equal(before[name], after[name]) for name in before)
+    line = job.run.metrics()[-1]
+    assert {"train_loss", "train_loss_generator", "test_loss"} <= set(line)
+    first = job.run.metrics()[0]
+    judged = [each["train_loss"] - each["train_loss_generator"] for each in (first, line)]
+    assert judged[1] < judged[0], "the discriminator did not learn"
+    with pytest.raises(zoo.ZooError, match="no option 'smoth'") as caught:
+        fit(make_job(entry, task={"smoth": 1}))
+    assert caught.value.hint == "it has: smooth"
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_loss_reaches_the_parameters_of_its_own_optimiser_alone(make_job, accumulate):
+    """With the generator's rate at zero, the discriminator learns as if there were no generator."""
+    entry = zoo.ModelEntry(
+        name="two-nets", target="fixtures.several_optimizers:TwoNets", summary="For tests",
+        kinds=("generation",), num_classes=None, task="fixtures.several_optimizers:Adversarial",
+    )  # fmt: skip
+    from fixtures import several_optimizers
+    from fixtures.several_optimizers import Adversarial
+
+    results = []
+    for update_generator in (True, False):
+        job = make_job(entry, accumulate=accumulate, optimizer="sgd", momentum=0.0)
+
+        class Variant(Adversarial):
+            def make_optimizer(self, name, both=update_generator):
+                optimizer = super().make_optimizer(name)
+                if name == "generator":
+                    optimizer.param_groups[0]["lr_scale"] = 0.0
+                return optimizer
+
+            def step(self, batch, update, both=update_generator):
+                def only(name, loss):
+                    if both or name == "discriminator":
+                        update(name, loss)
+
+                return super().step(batch, only)
+
+        several_optimizers.Variant = Variant
+        fitted = fit(replace(job, entry=replace(entry, task="fixtures.several_optimizers:Variant")))
+        results.append(fitted.tensors)
+    assert same(*results)
+
+
+def test_a_loss_that_is_no_number_stops_the_run(make_job, small_mlp):
+    job = make_job(small_mlp, lr=1e30, epochs=5)
+    with pytest.raises(TrainingError) as caught:
+        fit(job)
+    assert "the loss was no finite number in epoch 1, step " in str(caught.value)
+    assert "at lr 1e+30" in str(caught.value)
+    assert "no checkpoint was saved before" in caught.value.hint
+
+
+def test_the_last_good_checkpoint_is_named_when_the_loss_explodes(make_job, small_mlp):
+    job = replace(make_job(small_mlp, lr=0.01, epochs=4), checkpoint_seconds=0)
+
+    class Explodes(Display):
+        def epoch(self, line):
+            if line["epoch"] == 2:
+                job.dataset.train.images[:] = 0
+                object.__setattr__(job.preprocess, "std", (1e-45,) * 3)
+
+    with pytest.raises(TrainingError) as caught:
+        fit(replace(job, display=Explodes(quiet=True)))
+    assert "in epoch 3, step 1" in str(caught.value)
+    assert "00000014.json" in caught.value.hint
+
+
+def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch):
+    from zoo_core.train.torch_task import Classification
+
+    def exhausted(self, batch, update):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Classification, "step", exhausted)
+    with pytest.raises(TrainingError, match="too small for a batch of 64") as caught:
+        fit(make_job(small_mlp))
+    assert "--set batch_size=32" in caught.value.hint
+
+
+def test_a_full_disk_ends_the_run_with_what_was_saved(tmp_path, monkeypatch, capsys):
+    from zoo_core.train.checkpoint import Checkpoints
+
+    saves = []
+    original = Checkpoints.save
+
+    def save(self, step, state):
+        saves.append(step)
+        if len(saves) > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return original(self, step, state)
+
+    monkeypatch.setattr(Checkpoints, "save", save)
+    settings = {"epochs": 3, "data": {"train_size": 300, "test_size": 50}}
+    with pytest.raises(zoo.ZooError, match="could not be written: No space left") as caught:
+        training.train("mlp", "synthetic", settings=settings, runs=tmp_path / "runs", quiet=True,
+                       checkpoint_seconds=0)  # fmt: skip
+    (run,) = (tmp_path / "runs").iterdir()
+    assert f"zoo train --resume {run}" in caught.value.hint
+    assert f"{saves[2]:08d}.json" in caught.value.hint
+    assert json.loads((run / "run.json").read_text())["status"] == "failed"
+    monkeypatch.undo()
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    result = training.resume(str(run), quiet=True, report=False)
+    assert result.run.read()["status"] == "complete"
+
+
+def test_bfloat16_trains_and_keeps_float32_weights(make_job, small_cnn):
+    tensors = fit(make_job(small_cnn, precision="bfloat16")).tensors
+    assert {str(array.dtype) for array in tensors.values()} == {"float32", "int64"}
+
+
+@pytest.mark.slow
+def test_a_compiled_model_trains_to_the_same_result(make_job, small_mlp):
+    plain = fit(make_job(small_mlp)).tensors
+    compiled = fit(make_job(small_mlp, compile=True)).tensors
+    for name in plain:
+        assert np.allclose(plain[name], compiled[name], atol=1e-4), name
+
+
+def test_labels_are_needed_to_train_a_classifier(make_job, small_mlp):
+    job = make_job(small_mlp)
+    bare = replace(job.dataset, classes=(), train=Split(job.dataset.train.images, None))
+    with pytest.raises(zoo.ZooError, match="has no labels"):
+        fit(replace(job, dataset=bare))
+
+
+def test_an_unknown_device_is_refused_with_those_that_are_here(make_job, small_mlp):
+    with pytest.raises(zoo.ZooError, match="no device 'tpu'") as caught:
+        fit(replace(make_job(small_mlp), device="tpu"))
+    assert "cpu" in caught.value.hint

@@ -1,0 +1,48 @@
+"""zoo evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zoo_core.cli.names import complete_runs
+from zoo_core.cli.output import print_fields, print_json, print_table
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  zoo evaluate latest
+  zoo evaluate runs/cnn-cifar10-20261116T101500Z --split train
+  zoo evaluate latest --json
+"""
+)
+@click.argument("run", shell_complete=complete_runs)
+@click.option("--dataset", default="", help="Another dataset with the same classes.")
+@click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
+@click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(run: str, dataset: str, split: str, runs: Path | None, as_json: bool) -> None:
+    """Measure a trained run: loss, accuracy, accuracy per class.
+
+    RUN is a path, a name in the runs folder, or latest.
+    """
+    from zoo_core.train.predict import evaluate_run
+
+    figures = evaluate_run(run, dataset, split=split, runs=runs)
+    if as_json:
+        print_json(figures)
+        return
+    fields = {
+        "run": figures["run"],
+        "data": f"{figures['dataset']}, {figures['images']:,} pictures of {split}",
+        "loss": f"{figures['loss']:.4f}",
+        "accuracy": f"{figures['accuracy']:.2%}",
+    }
+    if "top5" in figures:
+        fields["top-5"] = f"{figures['top5']:.2%}"
+    print_fields(fields | {"per picture": f"{figures['inference_ms_per_image']:.3f} ms"})
+    rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
+    click.echo()
+    print_table(["class", "#accuracy"], [[n, "-" if v is None else f"{v:.2%}"] for n, v in rows])

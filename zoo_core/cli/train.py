@@ -1,0 +1,144 @@
+"""zoo train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zoo_core.cli.names import complete_datasets, complete_models, complete_runs
+from zoo_core.cli.output import print_json
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  zoo train cnn
+  zoo train cnn --recipe paper --epochs 3 --set lr=1e-3 --set model.dropout=0.3
+  zoo train cnn --dataset ./my_pictures           a folder of pictures for each class
+  zoo train cnn --dataset ./my_pictures --init latest   start from trained weights
+  zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
+  zoo train --resume latest
+  torchrun --nproc-per-node 2 -m zoo train cnn    in two processes (needs zoo-core[distributed])
+"""
+)
+@click.argument("model", default="", shell_complete=complete_models)
+@click.option("--dataset", default="", shell_complete=complete_datasets, help="Name or folder.")
+@click.option("--recipe", default="", help="One of the model's recipes (default: default).")
+@click.option("--epochs", type=int, help="As --set epochs=N.")
+@click.option("--lr", type=float, help="As --set lr=X.")
+@click.option("--seed", type=int, help="As --set seed=N.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Any other setting."
+)
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file, or a run.json.")
+@click.option("--init", default="", help="Weights to start from: a run or a .safetensors file.")
+@click.option("--resume", default="", shell_complete=complete_runs, help="Go on with this run.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
+@click.option("--compile", "compiled", is_flag=True, help="As --set compile=true.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
+@click.option(
+    "--checkpoint-every", type=float, default=30.0, show_default=True, metavar="SECONDS",
+    help="How much work a kill may cost.",
+)  # fmt: skip
+@click.option("--no-report", is_flag=True, help="Write no report; zoo report does it later.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(
+    model: str,
+    dataset: str,
+    recipe: str,
+    epochs: int | None,
+    lr: float | None,
+    seed: int | None,
+    assignments: tuple[str, ...],
+    config: Path | None,
+    init: str,
+    resume: str,
+    device: str,
+    compiled: bool,
+    runs: Path | None,
+    checkpoint_every: float,
+    no_report: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Train a model.
+
+    Settings come from the recipe, then --config, then the options here. Ctrl-C finishes the step,
+    saves, and says how to resume; a resumed run ends with the same weights as an undisturbed one.
+    """
+    if checkpoint_every <= 0:
+        raise click.UsageError("--checkpoint-every must be above 0 seconds")
+    how: dict[str, Any] = {
+        "runs": runs,
+        "quiet": quiet,
+        "checkpoint_seconds": checkpoint_every,
+        "report": not no_report,
+    }
+    if resume:
+        if model or config or assignments or init or epochs or lr or seed is not None or dataset:
+            raise click.UsageError("--resume goes on with the settings of the run; give only RUN")
+        from zoo_core.train import training
+
+        _show(training.resume(resume, device="" if device == "auto" else device, **how), as_json)
+        return
+
+    # Settings are checked before anything heavy is imported: mistakes come back at once.
+    from zoo_core.registry import registry
+    from zoo_core.train.settings import (
+        Request,
+        choose_recipe,
+        merge,
+        override,
+        parse_settings,
+        read_request,
+    )
+
+    asked = read_request(config) if config else Request()
+    model = model or asked.model
+    if not model:
+        raise click.UsageError("say which MODEL to train; zoo list shows them")
+    entry = registry().models.get(model)
+    shortcuts = {"epochs": epochs, "lr": lr, "seed": seed, "init": init or None}
+    settings = merge(asked.settings, parse_settings(assignments, entry))
+    settings |= {name: value for name, value in shortcuts.items() if value is not None}
+    if compiled:
+        settings["compile"] = True
+    recipe = recipe or asked.recipe or "default"
+    override(choose_recipe(entry, recipe), settings)
+
+    from zoo_core.train import training
+
+    result = training.train(
+        model,
+        dataset or asked.dataset,
+        recipe=recipe,
+        settings=settings,
+        device=device,
+        command=training.command_line(),
+        **how,
+    )
+    _show(result, as_json)
+
+
+def _show(result: Any, as_json: bool) -> None:
+    if as_json:
+        document = result.run.read()
+        print_json(
+            {
+                "run": str(result.path),
+                "report": str(result.report) if result.report else None,
+                **{key: document[key] for key in ("model", "dataset", "parameters", "result")},
+            }
+        )
+        return
+    figures = [f"{name} {value:.4f}" for name, value in result.metrics.items()
+               if isinstance(value, float) and name != "accuracy"]  # fmt: skip
+    if result.accuracy is not None:
+        figures.insert(0, f"accuracy {result.accuracy:.2%}")
+    click.echo(f"Trained in {result.seconds:.1f} s: {', '.join(figures)}.")
+    if result.report:
+        click.echo(f"Report: {result.report}")
+    click.echo(str(result.path))

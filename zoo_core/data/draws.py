@@ -1,0 +1,70 @@
+"""Random numbers by address: each is a function of (seed, epoch, purpose, position) alone.
+
+There is no generator to advance, so nothing depends on what was drawn before, in which process, or
+with which version of NumPy: the bits come from a hash that is written out below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+# SplitMix64 (Steele, Lea, Flood 2014): a Weyl sequence, and a mixer that loses no bit.
+STEP = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What is drawn for some positions of one epoch; a purpose is any word, and draws its own."""
+
+    seed: int
+    epoch: int
+    positions: np.ndarray  # int64 (n,)
+
+    def bits(self, purpose: str) -> np.ndarray:
+        """64 random bits for each position, different for different positions."""
+        key = hashlib.blake2b(f"{self.seed}/{self.epoch}/{purpose}".encode(), digest_size=8)
+        z: np.ndarray = self.positions.astype(np.uint64) * STEP + np.frombuffer(key.digest(), "<u8")
+        z ^= z >> np.uint64(30)
+        z *= MIX_1
+        z ^= z >> np.uint64(27)
+        z *= MIX_2
+        z ^= z >> np.uint64(31)
+        return z  # uint64 (n,)
+
+    def uniform(self, purpose: str, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+        """Numbers from low to below high."""
+        unit = (self.bits(purpose) >> np.uint64(11)) * 2.0**-53
+        return low + (high - low) * unit
+
+    def integers(self, purpose: str, low: int, high: int) -> np.ndarray:
+        """Whole numbers from low to high, both included."""
+        span = np.uint64(high - low + 1)
+        scaled: np.ndarray = (self.bits(purpose) >> np.uint64(32)) * span >> np.uint64(32)
+        return scaled.astype(np.int64) + low
+
+    def coins(self, purpose: str) -> np.ndarray:
+        """True or false, one as likely as the other."""
+        top: np.ndarray = self.bits(purpose) >> np.uint64(63)
+        return top.astype(bool)
+
+    def beta(self, purpose: str, alpha: float) -> np.ndarray:
+        """Numbers from the symmetric Beta(alpha, alpha) distribution."""
+        # Bailey's polar method draws Student's t of 2 alpha degrees from two uniform numbers, and
+        # t / sqrt(2 alpha + t^2) is a symmetric beta between -1 and 1. Nothing is rejected, so a
+        # position needs no second draw; r = u^(1/alpha) may underflow without harm.
+        r = (1 - self.uniform(f"{purpose}.radius")) ** (1 / alpha)
+        cosine = np.cos(2 * np.pi * self.uniform(f"{purpose}.angle"))
+        t2 = (1 - r) * cosine**2
+        signed: np.ndarray = np.sign(cosine) * np.sqrt(t2 / (r + t2))
+        return 0.5 + 0.5 * signed
+
+
+def permutation(n: int, seed: int, epoch: int = 0, purpose: str = "order") -> np.ndarray:
+    """The numbers below n in random order."""
+    # No two positions have the same bits, so that every sorting algorithm gives the same result.
+    return np.argsort(Draws(seed, epoch, np.arange(n)).bits(purpose))

@@ -1,0 +1,154 @@
+"""Batches of pictures from memory: gathered, augmented and normalised as whole arrays.
+
+Batch k of epoch e is a function of the settings, e and k. Nothing is remembered from one batch to
+the next, so that it is the same after a resume and with any number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zoo_core.data.arrays import Split
+from zoo_core.data.augment import Augmentation, CutMix, Cutout, Resize, ResizedCrop, parse_augment
+from zoo_core.data.augment_ops import open_ops
+from zoo_core.data.augment_stages import mixing, run_stages, stages
+from zoo_core.data.draws import Draws, permutation
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's pictures, as arrays of the backend."""
+
+    images: Any  # float32 (B, c, h, w), normalised
+    labels: Any  # int64 (B,), or None where the split has none
+    indices: np.ndarray  # int64 (B,), which pictures of the split
+    mixed_labels: Any = None  # int64 (B,): labels of what MixUp or CutMix mixed in
+    weight: Any = None  # float32 (B,): the share of `labels`; the rest is that of `mixed_labels`
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class Loader:
+    """The batches of a split, or of the pictures `indices` of it, epoch after epoch."""
+
+    def __init__(
+        self,
+        split: Split,
+        *,
+        batch_size: int,
+        preprocess: Preprocess,
+        indices: np.ndarray | None = None,
+        augment: Sequence[str] = (),
+        mixup: float = 0.0,
+        seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        shard: tuple[int, int] = (0, 1),  # this process, of so many
+        backend: str = "torch",
+        device: Any = "cpu",
+        channels_last: bool = False,
+    ) -> None:
+        self.indices = np.arange(len(split)) if indices is None else np.asarray(indices, np.int64)
+        self.labels = split.labels
+        self.batch_size = batch_size
+        self.preprocess = preprocess
+        self.mixup = mixup
+        self.seed = seed
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.rank, self.world = shard
+        words = parse_augment(augment)
+        self._check(words)
+        self._stages = stages(words)
+        self._cutout = next((word for word in words if isinstance(word, Cutout)), None)
+        self._cutmix = next((word for word in words if isinstance(word, CutMix)), None)
+        self._ops = open_ops(backend, device, channels_last)
+        # A plain reference on the CPU: the pictures stay bytes, and there is one copy of them.
+        self._images, self._rows = self._ops.place(split.images, self.indices)
+        self._order: tuple[int, np.ndarray] = (-1, self.indices)
+
+    def _check(self, words: Sequence[Augmentation]) -> None:
+        if self.batch_size < 1 or not 0 <= self.rank < self.world:
+            raise OptionError(
+                f"batch_size {self.batch_size} and shard {self.rank} of {self.world} cannot be",
+                "batches have at least 1 picture; shards count from 0",
+            )
+        if not len(self):
+            raise OptionError(
+                f"{len(self.indices):,} pictures do not fill a batch of {self.batch_size}",
+                "choose a smaller batch_size, or more pictures",
+            )
+        sizes = [word.size for word in words if isinstance(word, Resize | ResizedCrop)]
+        if sizes and sizes[-1] != self.preprocess.size:
+            raise OptionError(
+                f"augment makes pictures of {sizes[-1]} pixels where preprocess makes "
+                f"{self.preprocess.size}",
+                f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree",
+            )
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        count = len(self.indices)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from batch `start` on."""
+        for number in range(start, len(self)):
+            yield self.batch(epoch, number)
+
+    def batch(self, epoch: int, number: int) -> Batch:
+        """Batch `number` of an epoch, or this shard's part of it, which may be empty."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"there is no batch {number}: an epoch has {len(self)}")
+        first = number * self.batch_size
+        size = min(self.batch_size, len(self.indices) - first)
+        start = first + size * self.rank // self.world
+        count = first + size * (self.rank + 1) // self.world - start
+        mixed = self.mixup > 0 or self._cutmix is not None
+        # A picture is mixed with the one after it in the epoch's order, which is random already;
+        # so one more is made than asked for. An empty part is cut from a batch of one.
+        positions = np.arange(start, start + max(count, 1) + mixed) % len(self.indices)
+        chosen = self._epoch_order(epoch)[positions]
+        draws = Draws(self.seed, epoch, positions)
+        images = run_stages(
+            self._ops,
+            self._images,
+            self._rows[chosen],
+            draws,
+            self._stages,
+            self.preprocess.interpolation,
+        )
+        images = self.preprocess.finish(self._ops, images)
+        side = self.preprocess.size
+        if self._cutout:
+            images = self._ops.cover(images, self._cutout.boxes(draws, side, side))
+        indices = self.indices[chosen]
+        labels = None if self.labels is None else self.labels[indices]
+        if not mixed:
+            return Batch(images[:count], self._put(labels, 0, count), indices[:count])
+        mix = mixing(Draws(self.seed, epoch, positions[:-1]), self.mixup, self._cutmix, side, side)
+        return Batch(
+            self._ops.mix(images, mix.keep, mix.boxes)[:count],
+            self._put(labels, 0, count),
+            indices[:count],
+            self._put(labels, 1, count),
+            self._put(mix.weight, 0, count),
+        )
+
+    def _put(self, values: np.ndarray | None, start: int, count: int) -> Any:
+        return None if values is None else self._ops.put(values[start : start + count])
+
+    def _epoch_order(self, epoch: int) -> np.ndarray:
+        """Places in `indices`, in the order of this epoch; kept, because sorting takes a while."""
+        if self._order[0] != epoch:
+            count = len(self.indices)
+            order = permutation(count, self.seed, epoch) if self.shuffle else np.arange(count)
+            self._order = (epoch, order)
+        return self._order[1]

@@ -1,0 +1,165 @@
+"""What happens to every picture before a model sees it; this travels in run.json and with weights.
+
+The loader and `preprocess(picture)` share `finish`, so that one picture gives the same bits alone
+as it gave in a batch of training or evaluation.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from zoo_core.data.arrays import Dataset
+from zoo_core.data.augment_ops import LUMA, Ops, open_ops
+from zoo_core.errors import OptionError
+
+INTERPOLATIONS = ("bilinear", "bicubic")
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """Size, channels and normalisation of what a model is given."""
+
+    size: int  # pixels of both sides
+    channels: int  # 1 or 3
+    mean: tuple[float, ...]  # one for each channel, of pixels in [0, 1]
+    std: tuple[float, ...]
+    interpolation: str = "bilinear"  # or bicubic: from the stored size to `size`
+    stored_size: int = 0  # of the pictures in the dataset; 0: as `size`
+    stored_channels: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("stored_size", "stored_channels"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, getattr(self, name.removeprefix("stored_")))
+        for name in ("size", "stored_size"):
+            value = getattr(self, name)
+            _need(_whole(value) and value >= 1, f"{name} must be a number of pixels, not {value!r}")
+        for name in ("channels", "stored_channels"):
+            value = getattr(self, name)
+            _need(_whole(value) and value >= 1, f"{name} must be 1 or more, not {value!r}")
+        pair = {self.channels, self.stored_channels}
+        _need(
+            len(pair) == 1 or pair == {1, 3},
+            f"{self.stored_channels} channels cannot become {self.channels}; 1 and 3 can",
+        )
+        for name in ("mean", "std"):
+            values = getattr(self, name)
+            ok = isinstance(values, list | tuple) and all(map(_number, values))
+            _need(ok, f"{name} must be one number for each channel, not {values!r}")
+            values = tuple(float(value) for value in values)
+            values = values * self.channels if len(values) == 1 else values
+            _need(
+                len(values) == self.channels,
+                f"{name} has {len(values)} numbers for {self.channels} channels",
+            )
+            object.__setattr__(self, name, values)
+        _need(all(value > 0 for value in self.std), f"std must be above 0, not {self.std!r}")
+        _need(
+            self.interpolation in INTERPOLATIONS,
+            f"interpolation must be {' or '.join(INTERPOLATIONS)}, not {self.interpolation!r}",
+        )
+
+    @classmethod
+    def for_dataset(
+        cls, dataset: Dataset, overrides: Mapping[str, Any] | None = None
+    ) -> Preprocess:
+        """What a dataset needs, with the `preprocess` of a recipe on top."""
+        overrides = dict(overrides or {})
+        _known(overrides)
+        stored = {"stored_size": dataset.image_size, "stored_channels": dataset.channels}
+        wanted = {"size": dataset.image_size, "channels": dataset.channels, **overrides}
+        mean, std = dataset.mean, dataset.std
+        if dataset.channels == 3 and wanted["channels"] == 1 and len(mean) == 3:
+            mean = (sum(a * b for a, b in zip(mean, LUMA, strict=True)),)
+            std = (sum(std) / 3,)  # the colours of a picture rise and fall together
+        return cls(**{"mean": mean, "std": std, **stored, **wanted})
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Preprocess:
+        _known(record)
+        missing = [name for name in ("size", "channels", "mean", "std") if name not in record]
+        _need(not missing, f"{' and '.join(missing)} must be given")
+        return cls(**record)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+
+    def finish(self, ops: Ops, images: Any) -> Any:
+        """From stored or augmented pictures to what the model is given. # float32 (B, c, h, w)"""
+        if tuple(images.shape[1:3]) != (self.size, self.size):
+            images = ops.resize(images, (self.size, self.size), self.interpolation)
+        if images.shape[3] != self.channels:
+            images = ops.recolour(images, self.channels)
+        # (x / 255 - mean) / std, as one multiplication and one addition.
+        std = np.array(self.std)
+        scale, bias = 1 / (255 * std), -np.array(self.mean) / std
+        return ops.normalise(images, scale.astype(np.float32), bias.astype(np.float32))
+
+    def __call__(self, picture: Any, *, backend: str = "torch", device: Any = "cpu") -> Any:
+        """One PIL image, file or uint8 array (h, w, c), as the model is given it. # (c, h, w)"""
+        return self.batch([picture], backend=backend, device=device)[0]
+
+    def batch(
+        self,
+        pictures: Sequence[Any],
+        *,
+        backend: str = "torch",
+        device: Any = "cpu",
+        channels_last: bool = False,
+    ) -> Any:
+        """The same for several pictures. # float32 (B, c, h, w)"""
+        stored = np.stack([self._stored(picture) for picture in pictures])
+        ops = open_ops(backend, device, channels_last)
+        images, _ = ops.place(stored, np.arange(len(stored)))
+        return self.finish(ops, images)
+
+    def _stored(self, picture: Any) -> np.ndarray:
+        """The picture as the dataset would keep it."""
+        shape = (self.stored_size, self.stored_size, self.stored_channels)
+        if isinstance(picture, np.ndarray):
+            _need(
+                picture.dtype == np.uint8 and picture.ndim in (2, 3),
+                f"a picture must be uint8 (h, w, c), not {picture.dtype} {picture.shape}",
+            )
+            if picture.ndim == 2:
+                picture = picture[:, :, None]
+            if picture.shape == shape:
+                return picture
+            from PIL import Image
+
+            picture = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture)
+        from zoo_core.data.pictures import fit_picture, read_picture
+
+        fit = read_picture if isinstance(picture, str | os.PathLike) else fit_picture
+        return fit(picture, self.stored_size, self.stored_channels)
+
+
+def _known(record: Mapping[str, Any]) -> None:
+    names = [spec.name for spec in fields(Preprocess)]
+    for key in record:
+        if key not in names:
+            close = difflib.get_close_matches(key, names, n=2, cutoff=0.6)
+            raise OptionError(
+                f"preprocess has no setting {key!r}",
+                f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}",
+            )
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: object) -> bool:
+    return _whole(value) or isinstance(value, float)
+
+
+def _need(ok: bool, problem: str) -> None:
+    if not ok:
+        raise OptionError(f"preprocess: {problem}")

@@ -1,0 +1,152 @@
+"""Coloured shapes: a small dataset that needs no network and is the same on every machine.
+
+All arithmetic is on whole numbers and all randomness is PCG64's raw output, which numpy promises
+never to change. One shape in one picture: its place, size, turn and colours say nothing about the
+class, so that a network has to look at the form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from zoo_core.errors import OptionError
+
+# A shape is drawn in coordinates of its own, in which its radius is 1024.
+FINER = 3  # samples along each side of a pixel: soft edges
+BLOCK = 256  # pictures drawn at once
+
+
+def _circle(a: Any, b: Any) -> Any:
+    return a * a + b * b < 940**2
+
+
+def _ring(a: Any, b: Any) -> Any:
+    return _circle(a, b) & (a * a + b * b > 560**2)
+
+
+def _square(a: Any, b: Any) -> Any:
+    return np.maximum(abs(a), abs(b)) < 820
+
+
+def _frame(a: Any, b: Any) -> Any:
+    return _square(a, b) & (np.maximum(abs(a), abs(b)) > 480)
+
+
+def _triangle(a: Any, b: Any) -> Any:
+    return (b < 760) & (16 * abs(a) < 9 * (b + 960))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return (np.minimum(abs(a), abs(b)) < 270) & (np.maximum(abs(a), abs(b)) < 960)
+
+
+def _cross(a: Any, b: Any) -> Any:
+    return _plus((a + b) * 5 // 7, (a - b) * 5 // 7)
+
+
+def _diamond(a: Any, b: Any) -> Any:
+    return 3 * abs(a) + 2 * abs(b) < 2040
+
+
+def _moon(a: Any, b: Any) -> Any:
+    return _circle(a, b) & ((a - 480) ** 2 + b * b > 760**2)
+
+
+def _stripes(a: Any, b: Any) -> Any:
+    return _square(a, b) & ((b + 820) // 328 % 2 == 0)
+
+
+SHAPES: dict[str, Callable[[Any, Any], Any]] = {
+    "circle": _circle,
+    "square": _square,
+    "triangle": _triangle,
+    "plus": _plus,
+    "cross": _cross,
+    "ring": _ring,
+    "frame": _frame,
+    "diamond": _diamond,
+    "moon": _moon,
+    "stripes": _stripes,
+}
+CLASSES = tuple(SHAPES)
+
+
+def synthetic(
+    *,
+    classes: int = 10,
+    image_size: int = 32,
+    channels: int = 3,
+    train_size: int = 2000,
+    test_size: int = 500,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The target of the dataset entry `synthetic`."""
+    for name, value, low, high in (
+        ("classes", classes, 2, len(CLASSES)),
+        ("image_size", image_size, 8, 256),
+        ("channels", channels, 1, 3),
+        ("train_size", train_size, 1, 100_000),
+        ("test_size", test_size, 1, 100_000),
+        ("seed", seed, 0, 2**63),
+    ):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not low <= value <= high or (name == "channels" and value == 2):
+            wanted = "1 or 3" if name == "channels" else f"a whole number, {low} to {high}"
+            raise OptionError(f"synthetic: {name} must be {wanted}, not {value!r}")
+    arrays: dict[str, Any] = {"classes": CLASSES[:classes]}
+    for part, count, stream in (("train", train_size, 0), ("test", test_size, 1)):
+        bits = np.random.PCG64([seed, stream])
+        labels = np.arange(count, dtype=np.int64) % classes
+        images = np.empty((count, image_size, image_size, 3), np.uint8)
+        for start in range(0, count, BLOCK):
+            images[start : start + BLOCK] = _draw(labels[start : start + BLOCK], image_size, bits)
+        if channels == 1:  # in the proportions of human sight
+            images = ((images * np.array([77, 150, 29])).sum(-1, keepdims=True) >> 8).astype("u1")
+        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
+    return arrays
+
+
+def _draw(labels: np.ndarray, size: int, bits: np.random.PCG64) -> np.ndarray:
+    """One shape a picture: uint8 (n, size, size, 3)."""
+    count = len(labels)
+
+    def below(bound: int, *shape: int) -> np.ndarray:
+        raw = bits.random_raw((count, *shape))
+        return ((raw >> np.uint64(32)) * np.uint64(bound) >> np.uint64(32)).astype(np.int64)
+
+    # Where the shape is, in parts of 1024 of half a picture; how large; how far it is turned.
+    x, y = below(401) - 200, below(401) - 200
+    radius = 480 + below(260)
+    turns = [math.radians(degrees) for degrees in range(-15, 16)]
+    table = [[round(4096 * math.cos(t)), round(4096 * math.sin(t))] for t in turns]
+    cos, sin = np.array(table)[below(31)].T
+    # A dark and a light colour; which of them is the ground is left to chance.
+    dark, light = below(120, 3), 135 + below(121, 3)
+    swap = below(2).astype(bool)[:, None]
+    ink, ground = np.where(swap, dark, light), np.where(swap, light, dark)
+    shade = below(2 * 40 + 1, 3) - 40  # the ground changes from top to bottom
+
+    fine = size * FINER
+    line = ((2 * np.arange(fine) + 1) * 1024) // fine - 1024
+    x, y, radius, cos, sin = np.array([x, y, radius, cos, sin], np.int32)[..., None, None]
+    u = line.astype(np.int32)[None, None, :] - x
+    v = line.astype(np.int32)[None, :, None] - y
+    a = (u * cos + v * sin) // (4 * radius)  # 4096 / (4 * radius) is 1024 / radius
+    b = (v * cos - u * sin) // (4 * radius)
+    inside = np.empty(a.shape, bool)
+    for label in np.unique(labels):
+        chosen = labels == label
+        inside[chosen] = SHAPES[CLASSES[label]](a[chosen], b[chosen])
+    cover = inside.reshape(count, size, FINER, size, FINER).sum((2, 4))[..., None]  # 0..9
+
+    slope = (shade[:, None, :] * (2 * np.arange(size) - size)[None, :, None]) // (2 * size)
+    ground = (ground[:, None, :] + slope)[:, :, None, :]  # (n, size, 1, 3)
+    picture = (ink[:, None, None, :] * cover + ground * (FINER**2 - cover)) // FINER**2
+    noise = bits.random_raw((count, size, size)).astype("<u8")  # of 8 bytes, 6 are used
+    noise = noise.view(np.uint8).reshape(count, size, size, 8)[..., :6].astype(np.int64)
+    grain = (noise[..., :3] + noise[..., 3:] - 255) // 16
+    return np.asarray(np.clip(picture + grain, 0, 255), np.uint8)

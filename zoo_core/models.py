@@ -1,0 +1,51 @@
+"""From an entry to a model: its options, its trainer, the built thing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from zoo_core.errors import OptionError, ZooError
+from zoo_core.registry import registry
+from zoo_core.targets import describe, resolve
+from zoo_core.types import ModelEntry
+
+if TYPE_CHECKING:
+    from zoo_core.train.job import Trainer
+
+
+def trainer_of(entry: ModelEntry) -> Trainer:
+    """The trainer that a model names, ready to use."""
+    trainer = registry().trainers.get(entry.trainer)
+    made: Trainer = resolve(trainer.target, f"trainer {trainer.name!r}")()
+    return made
+
+
+def check_options(entry: ModelEntry, options: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a model, with these in place of the defaults; unknown ones are refused."""
+    for option in options:
+        if option not in entry.options:
+            close = difflib.get_close_matches(option, entry.options, n=1)
+            raise OptionError(
+                f"model {entry.name!r} has no option {option!r}",
+                f"did you mean {close[0]}?" if close else f"it has: {', '.join(entry.options)}",
+            )
+    return {**entry.options, **options}
+
+
+def build_target(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
+    """Call a model's target. What it says of impossible options becomes a sentence of ours."""
+    target = resolve(entry.target, f"model {entry.name!r}")
+    try:
+        return target(**config)
+    except ZooError:
+        raise
+    except (TypeError, ValueError) as error:
+        # By agreement a ValueError explains the options; a TypeError is Python's own complaint.
+        raise OptionError(
+            f"model {entry.name!r} cannot be built with these options: {error}"
+            if isinstance(error, ValueError)
+            else f"building model {entry.name!r} raised {describe(error)}",
+            f"zoo info {entry.name} shows its options",
+        ) from error

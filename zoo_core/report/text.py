@@ -1,0 +1,200 @@
+"""What report.md says, as Markdown, from the facts about one run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zoo_core.report.facts import (
+    SPLITS,
+    Confusion,
+    Curves,
+    Summary,
+    class_scores,
+    duration,
+    mixups,
+    number,
+    percent,
+    settings,
+)
+from zoo_core.train.run import Run
+
+# The pictures that a report can have, and what is said about them where they cannot be seen.
+PICTURES = {
+    "curves.png": "Metrics after each epoch",
+    "rate.png": "Learning rate after each epoch",
+    "classes.png": "Accuracy of each class",
+    "confusion.png": "Confusion matrix",
+    "predictions.png": "Predictions for some test pictures",
+    "mistakes.png": "The mistakes that the model was surest of",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that is known about a run."""
+
+    run: Run
+    document: Mapping[str, Any]  # run.json
+    summary: Summary
+    split: str  # that the scores were measured on
+    scores: Mapping[str, Any]
+    curves: Curves
+    rates: Sequence[tuple[int, float]]  # epoch, learning rate
+    classes: Sequence[str]
+    confusion: Confusion | None
+    remarks: list[str]  # what had to be left out, and why
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        return self.document.get("result") or {}
+
+    @property
+    def title(self) -> str:
+        return f"{self.summary.model} on {self.summary.dataset}"
+
+
+def markdown(facts: Facts, drawn: Collection[str]) -> str:
+    """The report, section by section; a section without content is left out."""
+
+    def show(*names: str) -> list[str]:
+        return [f"![{PICTURES[name]}](pictures/{name})" for name in names if name in drawn]
+
+    sections = {
+        "Result": [table(results(facts).items())],
+        "Curves": show("curves.png", "rate.png"),
+        "Classes": [*class_tables(facts), *show("classes.png", "confusion.png")],
+        "Pictures": [*show("predictions.png", "mistakes.png"), *others(facts.run)],
+        "Hyper-parameters": [
+            f"Recipe `{facts.document.get('recipe_name') or 'default'}`; what is not here is as in "
+            "a recipe without settings.",
+            table(settings(facts.document["recipe"]).items()),
+        ],
+        "Structure": structure(facts),
+        "Reproduce": reproduce(facts),
+        "Left out": facts.remarks,
+    }
+    if "predictions.png" in drawn:
+        caption = "Below each picture: the predicted class and its probability"
+        sections["Pictures"].insert(0, f"{caption}; for a mistake, also what it is.")
+    parts = [f"# {plain(headline(facts))}", *opening(facts)]
+    for title, content in sections.items():
+        if content:
+            parts += [f"## {title}", *content]
+    return "\n\n".join(parts) + "\n"
+
+
+def headline(facts: Facts) -> str:
+    if facts.summary.status != "complete":
+        return f"{facts.title}: not finished"
+    if facts.summary.accuracy is None:
+        return facts.title
+    return f"{facts.title}: {percent(facts.summary.accuracy)} on the {facts.split} set"
+
+
+def opening(facts: Facts) -> list[str]:
+    summary, document = facts.summary, facts.document
+    parts = [f"Run `{summary.run}`, {document.get('created')}: `{document.get('command')}`"]
+    if summary.status != "complete":
+        told = f"**Not finished**: {summary.epochs} of {summary.planned} epochs done"
+        going = summary.shown_status == "running"
+        resume = f". `zoo train --resume {summary.run}` goes on."
+        parts.append(told + (", still running." if going else resume))
+    if summary.error:
+        parts.append(f"It failed: {plain(summary.error).rstrip('.')}.")
+    return parts
+
+
+def results(facts: Facts) -> dict[str, str]:
+    """The figures that people look for first."""
+    summary, result, data = facts.summary, facts.result, facts.document["dataset"]
+    sizes = facts.document.get("parameters") or {}
+    environment = facts.document.get("environment") or {}
+    epochs = f"{summary.epochs} of {summary.planned}"
+    epochs += ", stopped early" if result.get("stopped_early") else ""
+    epochs += f", best: {result['best_epoch']}" if result.get("best_epoch") else ""
+
+    def figure(value: float | None, form: str) -> str:
+        return "" if value is None else form.format(value)
+
+    found: dict[str, str] = {}
+    for name, value in facts.scores.items():
+        if number(value) is not None:
+            share = name.endswith("accuracy") or name == "top5"
+            label = "top-5 accuracy" if name == "top5" else name.replace("_", " ")
+            found[f"{facts.split} {label}"] = percent(value) if share else f"{value:.4f}"
+    found |= {
+        "trainable parameters": figure(sizes.get("trainable"), "{:,}"),
+        "all parameters": figure(sizes.get("total"), "{:,}"),
+        "size": figure(summary.bytes, "{:,} bytes"),
+        "epochs": epochs,
+        "training time": "" if summary.seconds is None else duration(summary.seconds),
+        "training speed": figure(summary.images_per_second, "{:,.0f} images/s"),
+        "inference time": figure(summary.inference_ms_per_image, "{:.3g} ms per image"),
+        "device": ", ".join(
+            str(environment[k]) for k in ("device", "processor") if k in environment
+        ),
+        "pictures": ", ".join(f"{data[part]:,} {part}" for part in SPLITS if data.get(part)),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def class_tables(facts: Facts) -> list[str]:
+    """Best and worst classes, and what was most often taken for what."""
+    if not facts.classes or not facts.confusion:
+        return []
+    rows = [
+        (plain(score.name), percent(score.accuracy), f"{score.pictures:,}")
+        for score in class_scores(facts.classes, facts.confusion)
+    ]
+    if len(rows) > 12:
+        rows[5:-5] = [("...", "...", "...")]
+    lines = [
+        f"- {plain(m.true)} taken for {plain(m.predicted)}: {m.times:,} (of {m.of:,})"
+        for m in mixups(facts.classes, facts.confusion)[:10]
+    ]
+    confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
+    return [table(rows, ("class", "accuracy", "pictures")), *confusions]
+
+
+def others(run: Run) -> list[str]:
+    """Pictures that somebody else put there: the samples of a generative model, for example."""
+    names = [p.name for p in (run.path / "pictures").glob("*.png") if p.name not in PICTURES]
+    names.sort(key=lambda name: (len(name), name))  # epoch-5 before epoch-10
+    return [f"![{name.removesuffix('.png')}](pictures/{name})" for name in names]
+
+
+def structure(facts: Facts) -> list[str]:
+    model = facts.document["model"]
+    options = settings({"model": model.get("config") or {}})
+    text = (facts.document.get("structure") or "").rstrip()
+    parts = [
+        f"Model `{model['name']}` of {model.get('distribution')} {model.get('version')}.",
+        table(options.items()),
+        f"```\n{text}\n```" if text else "",
+    ]
+    return [part for part in parts if part]
+
+
+def reproduce(facts: Facts) -> list[str]:
+    """The command, and what has to be the same for the same result."""
+    document, weights = facts.document, facts.result.get("model") or {}
+    rows = {"dataset": f"{document['dataset']['reference']}, sha256 `{facts.summary.digest}`"}
+    if weights:
+        rows[weights["file"]] = f"sha256 `{weights['sha256']}`"
+    environment = (document.get("environment") or {}).items()
+    rows |= {key: str(value) for key, value in environment if key not in ("device", "processor")}
+    return ["In this folder:", "```\nzoo train --config run.json\n```", table(rows.items())]
+
+
+def table(rows: Iterable[Sequence[str]], titles: Sequence[str] = ("", "")) -> str:
+    """A Markdown table. Columns with a title are numbers, but for the first."""
+    rule = ["---", *("---:" if title else "---" for title in titles[1:])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (titles, rule, *rows))
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    text = " ".join(text.split())
+    return "".join(f"\\{letter}" if letter in "\\`*<|[" else letter for letter in text)

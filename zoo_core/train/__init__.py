@@ -1,0 +1,1 @@
+"""Training: recipes, run directories, one loop, exact resume. Only the torch_* files know torch."""

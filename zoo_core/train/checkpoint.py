@@ -1,0 +1,94 @@
+"""Checkpoints: safetensors for arrays, JSON for the rest, each written whole or not at all.
+
+A checkpoint exists once its JSON file does; that file holds the digest of the arrays. A damaged one
+is passed over for the one before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo_core.errors import ZooError
+from zoo_core.files import atomic_write
+from zoo_core.tensors import to_bytes
+
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that a run needs to go on as if nothing had happened."""
+
+    tensors: Mapping[str, np.ndarray]
+    values: Mapping[str, Any]  # JSON
+
+
+class Checkpoints:
+    """The checkpoints of one run, named by the step after which they were taken."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, step: int, state: State) -> Path:
+        data = to_bytes(state.tensors)
+        record = {"step": step, "sha256": hashlib.sha256(data).hexdigest(), "values": state.values}
+        path = self.folder / f"{step:08d}.json"
+        try:
+            with atomic_write(path.with_suffix(".safetensors")) as temporary:
+                temporary.write_bytes(data)
+            with atomic_write(path) as temporary:
+                temporary.write_text(json.dumps(record), encoding="utf-8")
+        except OSError as error:
+            last = self.latest_path()
+            raise ZooError(
+                f"the checkpoint of step {step} could not be written: {error.strerror}",
+                f"what was saved before is whole ({last}): make room, then resume the run"
+                if last
+                else "nothing was saved before: make room, then start again",
+            ) from error
+        for old in self._paths()[KEPT:]:
+            old.unlink(missing_ok=True)
+            old.with_suffix(".safetensors").unlink(missing_ok=True)
+        return path
+
+    def latest_path(self) -> Path | None:
+        return next(iter(self._paths()), None)
+
+    def load(self) -> tuple[State | None, list[str]]:
+        """The newest checkpoint that is whole, and a warning for each one that is not."""
+        for leftover in self.folder.glob(".*.tmp"):  # of a process that was killed while writing
+            leftover.unlink(missing_ok=True)
+        warnings: list[str] = []
+        for path in self._paths():
+            try:
+                return _read(path), warnings
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                warnings.append(
+                    f"checkpoint {path.stem} is damaged ({error}); trying the one before"
+                )
+        return None, warnings
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _paths(self) -> list[Path]:
+        """Newest first."""
+        return sorted(self.folder.glob("[0-9]*.json"), reverse=True)
+
+
+def _read(path: Path) -> State:
+    import safetensors.numpy
+
+    record = json.loads(path.read_text(encoding="utf-8"))
+    data = path.with_suffix(".safetensors").read_bytes()
+    if hashlib.sha256(data).hexdigest() != record["sha256"]:
+        raise ValueError("its digest does not match")
+    return State(safetensors.numpy.load(data), record["values"])

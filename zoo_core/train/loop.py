@@ -1,0 +1,258 @@
+"""The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
+
+Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
+in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
+not.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from zoo_core.data.loader import Batch, Loader
+from zoo_core.errors import Interrupted, TrainingError
+from zoo_core.train.checkpoint import Checkpoints, State
+from zoo_core.train.interrupt import Interruption
+from zoo_core.train.job import Fitted, Job
+from zoo_core.train.schedule import learning_rate
+from zoo_core.train.stopping import Stopping
+
+LOOK = 2.0  # seconds between two looks at whether the loss is still a number
+BEST = "best."  # prefix of the best epoch's weights in a checkpoint
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a step is in its run."""
+
+    epoch: int  # from 0
+    batch: int  # from 0, in its epoch
+    step: int  # from 0, in the run
+    lr: float
+    size: int  # pictures of the whole batch, over all processes
+
+
+class Learner(Protocol):
+    """A model that learns: the part of a trainer that knows its framework."""
+
+    def loading(self) -> dict[str, Any]:
+        """Arguments for the loader: backend, device, channels_last, shard."""
+
+    def start_epoch(self) -> None:
+        """Forget the sums of the epoch before."""
+
+    def step(self, batch: Batch, place: Place) -> None:
+        """Learn from one batch, and add its figures to the sums. Waits for nothing."""
+
+    def totals(self, everywhere: bool = False) -> dict[str, float]:
+        """Averages over the epoch so far, `loss` among them; of this process, or of all."""
+
+    def first_bad_step(self) -> int | None:
+        """The first step whose loss was no finite number."""
+
+    def evaluate(self, loader: Loader) -> dict[str, float]: ...
+
+    def state(self) -> State:
+        """All that the next step depends on, and the sums of this epoch."""
+
+    def load(self, state: State) -> None: ...
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """What would be published now: the averaged weights, if there are any."""
+
+    def any_process(self, flag: bool) -> bool:
+        """Whether the flag is set in any of the processes that train together."""
+
+
+class Loop:
+    """The state of a fit that the learner does not know: position, time, best epoch."""
+
+    def __init__(self, learner: Learner, job: Job) -> None:
+        self.learner = learner
+        self.job = job
+        self.recipe = job.recipe
+        how = learner.loading()
+        self.training = job.training_loader(**how)
+        self.watched: dict[str, Loader] = {}  # what is evaluated after each epoch
+        if len(job.parts[1]):
+            self.watched["validation"] = job.evaluation_loader(
+                job.dataset.train, job.parts[1], **how
+            )
+        if job.dataset.test is not None and len(job.dataset.test):
+            self.watched["test"] = job.evaluation_loader(job.dataset.test, **how)
+        self.checkpoints = Checkpoints(job.run.checkpoints) if job.run else None
+        self.stopping = Stopping(self.recipe.patience)
+        self.best_weights: dict[str, np.ndarray] = {}
+        self.epoch = self.batch = 0
+        self.seconds = self.epoch_seconds = 0.0  # of training, over all resumes
+        self.images = 0
+        self.interruption = Interruption()
+
+    # ------------------------------------------------------------ the staircase
+
+    def fit(self) -> Fitted:
+        self._restore()
+        steps = len(self.training)
+        display = self.job.display
+        display.start(self.recipe.epochs, steps, self.epoch, self.batch)
+        self._saved = self._looked = time.monotonic()
+        try:
+            with self.interruption:
+                while self.epoch < self.recipe.epochs and not self.stopping.stopped:
+                    self.run_epoch()
+                self._save()
+        finally:
+            display.stop()
+        tensors = self.best_weights or self.learner.weights()
+        return Fitted(
+            tensors,
+            epochs=self.epoch,
+            best_epoch=self.stopping.best_epoch,
+            stopped_early=self.stopping.stopped,
+            seconds=self.seconds,
+            images_per_second=self.images / max(self.seconds, 1e-9),
+        )
+
+    def run_epoch(self) -> None:
+        if self.batch == 0:
+            self.learner.start_epoch()
+            self.epoch_seconds = 0.0
+        steps = len(self.training)
+        while self.batch < steps:
+            started = time.perf_counter()
+            place = self.place()
+            self.learner.step(self.training.batch(self.epoch, self.batch), place)
+            self.batch += 1
+            self.images += place.size
+            self._after_step(started)
+        self._check_loss()
+        line = self._measure()
+        self.epoch, self.batch = self.epoch + 1, 0
+        if self.job.run:
+            self.job.run.append_metrics(line)
+            self.job.display.epoch(line)
+            self.job.events.send(
+                "zoo_epoch_ended", run=self.job.run, epoch=self.epoch, metrics=line
+            )
+
+    def place(self) -> Place:
+        steps = len(self.training)
+        step = self.epoch * steps + self.batch
+        left = len(self.training.indices) - self.batch * self.training.batch_size
+        return Place(
+            self.epoch,
+            self.batch,
+            step,
+            learning_rate(self.recipe, step, steps),
+            min(self.training.batch_size, left),
+        )
+
+    # ------------------------------------------------------------ around the steps
+
+    def _after_step(self, started: float) -> None:
+        self.job.display.step(self.epoch + 1, self.batch, self._running)
+        elapsed = time.perf_counter() - started
+        self.seconds += elapsed
+        self.epoch_seconds += elapsed
+        now = time.monotonic()
+        if self.learner.any_process(bool(self.interruption.signal)):
+            self._check_loss()
+            self._save()
+            raise Interrupted(
+                f"stopped after epoch {self.epoch + 1}, step {self.batch} "
+                f"of {len(self.training)}, and saved",
+                f"zoo train --resume {self.job.run.path}" if self.job.run else "",
+                self.interruption.signal or 2,
+            )
+        if now - self._looked > LOOK:
+            self._check_loss()
+            self._looked = time.monotonic()
+        if now - self._saved > self.job.checkpoint_seconds:
+            self._check_loss()
+            self._save()
+
+    def _running(self) -> dict[str, float]:
+        done = min(self.batch * self.training.batch_size, len(self.training.indices))
+        rate = done / max(self.epoch_seconds, 1e-9)
+        return self.learner.totals() | {"images_per_second": rate}
+
+    def _measure(self) -> dict[str, Any]:
+        """The line of this epoch; also decides whether it was the best and whether to go on."""
+        step = (self.epoch + 1) * len(self.training)
+        lr = learning_rate(self.recipe, step - 1, len(self.training))
+        line: dict[str, Any] = {"epoch": self.epoch + 1, "step": step, "lr": lr}
+        started = time.perf_counter()
+        totals = self.learner.totals(everywhere=True)
+        line |= {f"train_{name}": value for name, value in totals.items()}
+        for name, loader in self.watched.items():
+            figures = self.learner.evaluate(loader)
+            line |= {f"{name}_{figure}": value for figure, value in figures.items()}
+        self.seconds += time.perf_counter() - started
+        rate = len(self.training.indices) / max(self.epoch_seconds, 1e-9)
+        line |= {"seconds": round(self.epoch_seconds, 3), "images_per_second": round(rate, 1)}
+        if "validation" in self.watched:
+            better = self.stopping.saw(self.epoch + 1, line["validation_loss"])
+            if better and self.recipe.restore_best:
+                self.best_weights = {k: v.copy() for k, v in self.learner.weights().items()}
+        return line
+
+    def _check_loss(self) -> None:
+        bad = self.learner.first_bad_step()
+        if bad is None:
+            return
+        steps = len(self.training)
+        lr = learning_rate(self.recipe, bad, steps)
+        last = self.checkpoints.latest_path() if self.checkpoints else None
+        raise TrainingError(
+            f"the loss was no finite number in epoch {bad // steps + 1}, "
+            f"step {bad % steps + 1}, at lr {lr:g}",
+            "a smaller lr or clip_grad may help; "
+            + (f"the last good checkpoint is {last}" if last else "no checkpoint was saved before"),
+        )
+
+    # ------------------------------------------------------------ checkpoints
+
+    def _save(self) -> None:
+        if self.checkpoints is not None:
+            state = self.learner.state()
+            values = {
+                "learner": state.values,
+                "epoch": self.epoch,
+                "batch": self.batch,
+                "seconds": self.seconds,
+                "epoch_seconds": self.epoch_seconds,
+                "images": self.images,
+                "stopping": self.stopping.to_dict(),
+            }
+            best = {BEST + name: array for name, array in self.best_weights.items()}
+            step = self.epoch * len(self.training) + self.batch
+            self.checkpoints.save(step, State({**state.tensors, **best}, values))
+        self._saved = time.monotonic()
+
+    def _restore(self) -> None:
+        if self.job.resume_from is None:
+            return
+        state, warnings = Checkpoints(self.job.resume_from.checkpoints).load()
+        if self.job.run:
+            for warning in warnings:
+                self.job.display.warn(warning)
+        if state is not None:
+            tensors = {k: v for k, v in state.tensors.items() if not k.startswith(BEST)}
+            self.best_weights = {
+                name.removeprefix(BEST): array
+                for name, array in state.tensors.items()
+                if name.startswith(BEST)
+            }
+            self.learner.load(State(tensors, state.values["learner"]))
+            self.epoch, self.batch = state.values["epoch"], state.values["batch"]
+            self.seconds, self.images = state.values["seconds"], state.values["images"]
+            self.epoch_seconds = state.values["epoch_seconds"]
+            self.stopping.from_dict(state.values["stopping"])
+        if self.job.run:
+            self.job.run.keep_metrics(self.epoch)
+            where = f"epoch {self.epoch + 1}, step {self.batch + 1}" if state else "the beginning"
+            self.job.display.say(f"Resuming {self.job.run.path} at {where}.")

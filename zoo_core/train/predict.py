@@ -1,0 +1,188 @@
+"""Uses trained weights: loads a run, evaluates it on a split, predicts pictures."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo_core.data.arrays import Split
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.loader import Loader
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.errors import UsageError, ZooError
+from zoo_core.models import trainer_of
+from zoo_core.registry import registry
+from zoo_core.train.job import EVALUATION_BATCH, Trainer
+from zoo_core.train.metrics import ClassificationTotals, softmax
+from zoo_core.train.run import find_run
+
+PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A trained model and what it needs to be used."""
+
+    model: Any
+    trainer: Trainer
+    classes: tuple[str, ...]
+    preprocess: Preprocess
+    dataset: str  # the reference of what it was trained on, with its options
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The most likely classes of one picture, best first."""
+
+    picture: str
+    classes: tuple[tuple[str, float], ...]  # (name, probability)
+
+
+def read_weights(
+    reference: str, runs: Path | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The tensors of a run or of a .safetensors file, and what its metadata says about them."""
+    import safetensors
+    import safetensors.numpy
+
+    path = Path(reference)
+    if path.suffix != ".safetensors":
+        path = find_run(reference, runs).model_file
+        if not path.exists():
+            raise ZooError(
+                f"{path.parent} has no trained weights yet", f"zoo train --resume {path.parent}"
+            )
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            metadata = file.metadata() or {}
+        about = json.loads(metadata.get("zoo", "{}"))
+        return safetensors.numpy.load_file(path), about
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
+        raise ZooError(f"{path} cannot be read: {error}") from error
+
+
+def load_run(reference: str, runs: Path | None = None) -> Loaded:
+    """A trained run, ready to predict."""
+    run = find_run(reference, runs)
+    document = run.read()
+    tensors, about = read_weights(reference, runs)
+    if not about:
+        raise ZooError(f"{run.model_file} does not say what it is")
+    entry = registry().models.get(about["model"])
+    config = {k: tuple(v) if isinstance(v, list) else v for k, v in about["config"].items()}
+    trainer = trainer_of(entry)
+    spec = trainer.tensor_spec(entry, config)
+    wrong = [n for n in {*spec, *tensors} if n not in tensors or n not in spec]
+    wrong += [n for n in spec if n in tensors and tensors[n].shape != spec[n][0]]
+    if wrong:
+        raise ZooError(
+            f"the weights of {run.path} do not fit {entry.name!r}: {', '.join(sorted(wrong))}",
+            "the plugin may have changed since; zoo plugins shows its version",
+        )
+    model = trainer.build(entry, config)
+    trainer.load_state(model, tensors)
+    return Loaded(
+        model,
+        trainer,
+        tuple(about["classes"]),
+        Preprocess.from_dict(about["preprocess"]),
+        document["dataset"]["reference"],
+        document["recipe"]["data"],
+    )
+
+
+def evaluate_model(
+    trainer: Trainer, model: Any, preprocess: Preprocess, split: Split, classes: tuple[str, ...]
+) -> tuple[dict[str, Any], np.ndarray, float]:
+    """Figures of a split, the probabilities of every picture, and milliseconds for each."""
+    loader = Loader(
+        split,
+        batch_size=EVALUATION_BATCH,
+        preprocess=preprocess,
+        shuffle=False,
+        backend=trainer.backend,
+    )
+    totals = ClassificationTotals(len(classes))
+    probabilities, seconds = [], 0.0
+    for batch in loader.epoch(0):
+        started = time.perf_counter()
+        logits = trainer.predict_batch(model, batch.images)
+        seconds += time.perf_counter() - started
+        probabilities.append(softmax(logits).astype(np.float32))
+        if split.labels is not None:
+            totals.add(logits, split.labels[batch.indices])
+    figures = totals.summary() | totals.details(classes)
+    return figures, np.concatenate(probabilities), 1000 * seconds / len(split)
+
+
+def evaluate_run(
+    reference: str, dataset: str = "", *, split: str = "test", runs: Path | None = None
+) -> dict[str, Any]:
+    """Measure a trained run again, on its own dataset or another one with the same classes."""
+    loaded = load_run(reference, runs)
+    data = open_dataset(dataset) if dataset else open_dataset(loaded.dataset, **loaded.options)
+    if data.classes != loaded.classes:
+        raise UsageError(
+            f"{reference} knows other classes than {data.name}: {', '.join(loaded.classes[:5])}..."
+        )
+    pictures = data.train if split == "train" else data.test
+    if pictures is None or not len(pictures) or pictures.labels is None:
+        raise UsageError(f"{data.name} has no labelled {split} split")
+    figures, _, ms = evaluate_model(
+        loaded.trainer, loaded.model, loaded.preprocess, pictures, loaded.classes
+    )
+    return {
+        "run": reference,
+        "dataset": data.name,
+        "split": split,
+        "images": len(pictures),
+        **figures,
+        "inference_ms_per_image": round(ms, 4),
+    }
+
+
+def predict_pictures(
+    reference: str, pictures: Sequence[Any], *, top: int = 5, runs: Path | None = None
+) -> list[Prediction]:
+    """Classify files, folders, PIL images or arrays, in batches."""
+    loaded = load_run(reference, runs)
+    if not loaded.classes:
+        raise UsageError(f"{reference} is not a classifier")
+    found = list(_pictures(pictures))
+    predictions: list[Prediction] = []
+    for start in range(0, len(found), EVALUATION_BATCH):
+        chunk = found[start : start + EVALUATION_BATCH]
+        images = loaded.preprocess.batch([p for _, p in chunk], backend=loaded.trainer.backend)
+        for (name, _), row in zip(
+            chunk, softmax(loaded.trainer.predict_batch(loaded.model, images)), strict=True
+        ):
+            best = row.argsort()[::-1][:top]
+            predictions.append(
+                Prediction(name, tuple((loaded.classes[i], float(row[i])) for i in best))
+            )
+    return predictions
+
+
+def _pictures(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """(name, picture), with folders replaced by the pictures in them."""
+    for number, picture in enumerate(given):
+        if not isinstance(picture, str | Path):
+            yield f"picture {number + 1}", picture
+            continue
+        path = Path(picture)
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in PICTURES)
+            if not inside:
+                raise UsageError(f"there are no pictures in {path}")
+            yield from ((str(p), p) for p in inside)
+        elif path.exists():
+            yield str(path), path
+        else:
+            raise UsageError(f"there is no picture {path}")

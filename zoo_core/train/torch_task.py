@@ -1,0 +1,97 @@
+"""Tasks: what a torch model is trained for. A task owns forward, losses, optimisers and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from zoo_core.data.loader import Batch
+from zoo_core.train.metrics import ClassificationTotals
+from zoo_core.types import Recipe
+
+Update = Callable[[str, Tensor], None]
+SumOver = Callable[[np.ndarray], np.ndarray]
+
+
+class Task:
+    """The base of all tasks. Subclass it for a new sort of training; see docs/training.md.
+
+    The loop calls `step` for every batch. A step computes losses and calls `update(name, loss)`,
+    once for each optimiser: that runs backward, clips, and takes the optimiser's step. It returns
+    figures of the batch as tensors; nothing in it may wait for the device.
+    """
+
+    optimizers: tuple[str, ...] = ("model",)
+    options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
+
+    def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
+        self.model = model
+        self.recipe = recipe
+        self.classes = classes
+        self.settings = {**self.options, **recipe.task}
+
+    def parameters(self, name: str) -> Iterable[nn.Parameter]:
+        """The parameters of one optimiser."""
+        return self.model.parameters()
+
+    def make_optimizer(self, name: str) -> torch.optim.Optimizer:
+        parameters = [p for p in self.parameters(name) if p.requires_grad]
+        return make_optimizer(parameters, self.recipe)
+
+    def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def evaluate(
+        self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
+    ) -> dict[str, float]:
+        """Figures of a split, `loss` among them. sum_over adds an array over all processes."""
+        raise NotImplementedError
+
+
+class Classification(Task):
+    """Cross-entropy, with label smoothing, MixUp and CutMix."""
+
+    def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
+        logits = self.model(batch.images)  # (B, classes)
+        loss = self.loss(logits, batch)
+        update("model", loss)
+        right = (logits.detach().argmax(1) == batch.labels).float().mean()
+        return {"loss": loss.detach(), "accuracy": right}
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        smoothing = self.recipe.label_smoothing
+        if batch.mixed_labels is None:
+            return F.cross_entropy(logits, batch.labels, label_smoothing=smoothing)
+        one, other = (
+            F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
+            for labels in (batch.labels, batch.mixed_labels)
+        )
+        mixed: Tensor = batch.weight * one + (1 - batch.weight) * other
+        return mixed.mean()
+
+    def evaluate(
+        self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
+    ) -> dict[str, float]:
+        totals = ClassificationTotals(len(self.classes))
+        for batch in batches:
+            if len(batch):
+                totals.add(model(batch.images).float().cpu().numpy(), batch.labels.cpu().numpy())
+        totals.from_vector(sum_over(totals.to_vector()))
+        return totals.summary()
+
+
+def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
+    """The optimiser that a recipe names. The learning rate is set anew before every step."""
+    decay = recipe.weight_decay
+    # One kernel for all parameters instead of several for each: most of a small model's step.
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters, recipe.lr, recipe.momentum, weight_decay=decay, fused=True
+        )
+    kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, recipe.lr, weight_decay=decay, fused=True)

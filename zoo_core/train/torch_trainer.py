@@ -1,0 +1,67 @@
+"""The trainer of torch models: the one that `trainer="torch"` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from zoo_core.models import build_target
+from zoo_core.train.job import Description, Fitted, Job
+from zoo_core.train.loop import Loop
+from zoo_core.train.torch_learner import TorchLearner, fill
+from zoo_core.types import ModelEntry
+
+
+class TorchTrainer:
+    backend = "torch"
+
+    def build(self, entry: ModelEntry, config: Mapping[str, Any]) -> nn.Module:
+        model = build_target(entry, config)
+        assert isinstance(model, nn.Module)
+        return model
+
+    def tensor_spec(
+        self, entry: ModelEntry, config: Mapping[str, Any]
+    ) -> dict[str, tuple[tuple[int, ...], str]]:
+        with torch.device("meta"):
+            model = self.build(entry, config)
+        return {
+            name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+            for name, tensor in model.state_dict().items()
+        }
+
+    def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
+        fill(model, dict(tensors))
+
+    def describe(self, model: nn.Module) -> Description:
+        parameters = list(model.parameters())
+        return Description(
+            trainable=sum(p.numel() for p in parameters if p.requires_grad),
+            total=sum(p.numel() for p in parameters),
+            bytes=sum(t.numel() * t.element_size() for t in model.state_dict().values()),
+            structure=str(model),
+        )
+
+    def fit(self, job: Job) -> Fitted | None:
+        # The weights at the start are a function of the seed, on every machine and in any process.
+        torch.manual_seed(job.recipe.seed)
+        model = self.build(job.entry, job.config)
+        if job.init is not None:
+            self.load_state(model, {**to_arrays(model), **job.init})
+        fitted = Loop(TorchLearner(job, model), job).fit()
+        return fitted if job.run else None
+
+    @torch.inference_mode()
+    def predict_batch(self, model: nn.Module, images: torch.Tensor) -> np.ndarray:
+        model.eval()
+        device = next(model.parameters()).device
+        logits: torch.Tensor = model(images.to(device))
+        return logits.float().cpu().numpy()
+
+
+def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}

@@ -1,0 +1,396 @@
+"""From a request to a finished run: decides the job, trains, evaluates, writes what came out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo_core.data.arrays import Dataset
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
+from zoo_core.files import atomic_write
+from zoo_core.models import check_options, trainer_of
+from zoo_core.registry import qualified_name, registry
+from zoo_core.targets import describe
+from zoo_core.tensors import to_bytes
+from zoo_core.train.checkpoint import Checkpoints
+from zoo_core.train.display import Display, open_display
+from zoo_core.train.events import Events
+from zoo_core.train.job import Fitted, Job, Trainer, process
+from zoo_core.train.run import FORMAT, Run, find_run, new_run, runs_root
+from zoo_core.train.settings import choose_recipe, override
+from zoo_core.types import ModelEntry, Recipe
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run, for Python."""
+
+    run: Run
+    metrics: Mapping[str, Any]  # of the test split, or the validation split where there is none
+    seconds: float
+    report: Path | None
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def accuracy(self) -> float | None:
+        return self.metrics.get("accuracy")
+
+
+def train(
+    model: str,
+    dataset: str = "",
+    *,
+    recipe: str = "default",
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    runs: Path | None = None,
+    quiet: bool = False,
+    checkpoint_seconds: float = 30.0,
+    command: str = "",
+    report: bool = True,
+) -> Result:
+    """Train a model in a new run directory."""
+    entry = registry().models.get(model)
+    chosen = override(choose_recipe(entry, recipe), settings or {})
+    trainer = trainer_of(entry)
+    display = open_display(quiet)
+    reference = dataset or entry.dataset
+    data = open_dataset(reference, report=display.say, **chosen.data)
+    config, preprocess = fit_to_data(entry, chosen, data)
+    # Whatever is wrong with the options is said before a directory is made.
+    spec = trainer.tensor_spec(entry, config)
+    init = _initial_tensors(chosen.init, spec, runs, display) if chosen.init else None
+
+    run = None
+    if process()[0] == 0:
+        run = new_run(runs_root(runs), entry.name, data.name)
+        display.say(f"{run.path}")
+    job = Job(
+        entry, config, data, chosen, preprocess, run, Events(display.warn), display, device,
+        checkpoint_seconds=checkpoint_seconds, init=init,
+    )  # fmt: skip
+    if run:
+        run.write(_document(job, trainer, recipe, reference, command))
+    return _execute(job, trainer, report)
+
+
+def resume(
+    reference: str,
+    *,
+    runs: Path | None = None,
+    device: str = "",
+    quiet: bool = False,
+    checkpoint_seconds: float = 30.0,
+    report: bool = True,
+) -> Result:
+    """Go on with a run that was interrupted or killed, to the same end."""
+    run = find_run(reference, runs)
+    document = run.read()
+    if document["status"] == "complete":
+        raise UsageError(
+            f"{run.path} is complete; there is nothing to resume",
+            f"zoo train {document['model']['name']} --init {run.path} trains it further",
+        )
+    display = open_display(quiet)
+    entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
+    recipe = Recipe(**document["recipe"])
+    data = open_dataset(document["dataset"]["reference"], report=display.say, **recipe.data)
+    if data.digest != document["dataset"]["digest"]:
+        raise ZooError(
+            f"dataset {data.name} is no longer the one that {run.name} was started with",
+            "start a new run, or bring the old pictures back",
+        )
+    trainer = trainer_of(entry)
+    for name, version in versions(trainer, entry).items():
+        before = document["environment"].get(name)
+        if before not in (None, version):
+            display.warn(f"{name} was {before} and is now {version}: the result may differ")
+    owned = process()[0] == 0
+    job = Job(
+        entry, _tuples(document["model"]["config"]), data, recipe,
+        Preprocess.from_dict(document["preprocess"]), run if owned else None,
+        Events(display.warn), display, device or document["environment"]["device"],
+        resume_from=run, checkpoint_seconds=checkpoint_seconds,
+    )  # fmt: skip
+    if owned:
+        run.update(status="running", error="")
+    return _execute(job, trainer, report)
+
+
+def fit_to_data(
+    entry: ModelEntry, recipe: Recipe, data: Dataset
+) -> tuple[dict[str, Any], Preprocess]:
+    """The model's options and the preprocessing: the data decides what nobody has set."""
+    wanted = dict(recipe.preprocess)
+    for option, setting in (("image_size", "size"), ("in_channels", "channels")):
+        if option in recipe.model:
+            wanted.setdefault(setting, recipe.model[option])
+    preprocess = Preprocess.for_dataset(data, wanted)
+    shapes: dict[str, Any] = {
+        "image_size": preprocess.size,
+        "in_channels": preprocess.channels,
+    }
+    if entry.num_classes is not None and data.classes:
+        shapes["num_classes"] = len(data.classes)
+    config = check_options(entry, {**shapes, **recipe.model})
+    classes = config.get("num_classes")
+    if classes is not None and data.classes and classes < len(data.classes):
+        raise UsageError(
+            f"model.num_classes is {classes}, and {data.name} has {len(data.classes)} classes"
+        )
+    return config, preprocess
+
+
+# ---------------------------------------------------------------- running
+
+
+def _execute(job: Job, trainer: Trainer, report: bool) -> Result:
+    from filelock import FileLock, Timeout
+
+    run = job.run
+    if run is None:  # one of the other processes: it computes, and writes nothing
+        trainer.fit(job)
+        raise SystemExit(0)
+    lock = FileLock(run.path / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"another process is training {run.path}") from None
+    try:
+        job.events.send("zoo_run_started", run=run)
+        fitted = trainer.fit(job)
+        assert fitted is not None
+        result = _finish(job, trainer, run, fitted, report)
+        job.events.send("zoo_run_ended", run=run, result=result)
+        return result
+    except BaseException as error:
+        raise _failed(job, run, error) from error
+    finally:
+        lock.release()
+        (run.path / ".lock").unlink(missing_ok=True)
+
+
+def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
+    """Note in run.json how the run ended, tell the listeners, and say it in a sentence."""
+    interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
+    if isinstance(error, OSError):
+        last = Checkpoints(run.checkpoints).latest_path()
+        saved = f"; the last checkpoint is {last}" if last else ""
+        error = TrainingError(
+            f"{run.path} could not be written: {error.strerror or error}",
+            f"make room, then: zoo train --resume {run.path}{saved}",
+        )
+    try:
+        status = "interrupted" if interrupted else "failed"
+        run.update(status=status, error="" if interrupted else describe(error))
+    except (OSError, ZooError):
+        pass  # a full disk: the error itself says so
+    job.events.send("zoo_run_failed", run=run, error=error)
+    return error
+
+
+def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) -> Result:
+    from zoo_core.train.predict import evaluate_model
+
+    digest, size = write_model(job, run.model_file, fitted.tensors)
+    model = trainer.build(job.entry, job.config)
+    trainer.load_state(model, fitted.tensors)
+    result: dict[str, Any] = {
+        "epochs": fitted.epochs,
+        "best_epoch": fitted.best_epoch,
+        "stopped_early": fitted.stopped_early,
+        "seconds": round(fitted.seconds, 3),
+        "images_per_second": round(fitted.images_per_second, 1),
+        "model": {"file": run.model_file.name, "sha256": digest, "bytes": size},
+    }
+    split = job.dataset.test
+    measured = "test"
+    if split is not None and len(split) and "classification" in job.entry.kinds:
+        figures, probabilities, ms = evaluate_model(
+            trainer, model, job.preprocess, split, job.dataset.classes
+        )
+        result |= {"test": figures, "inference_ms_per_image": round(ms, 4)}
+        _write_predictions(run, split.labels, probabilities)
+    else:
+        lines = run.metrics()
+        last = lines[-1] if lines else {}
+        measured = next(
+            (n for n in ("test", "validation", "train") if f"{n}_loss" in last), "train"
+        )
+        result[measured] = {
+            name.removeprefix(f"{measured}_"): value
+            for name, value in last.items()
+            if name.startswith(f"{measured}_")
+        }
+    run.update(status="complete", error="", result=result)
+    Checkpoints(run.checkpoints).clear()
+    page = _report(run, job) if report else None
+    return Result(run, result.get(measured, {}), fitted.seconds, page)
+
+
+def _report(run: Run, job: Job) -> Path | None:
+    """The report is the last thing: whatever goes wrong with it, the run is complete."""
+    try:
+        from zoo_core.report.write import write_report
+
+        return write_report(run, job.dataset)
+    except Exception as error:
+        job.display.warn(f"the report could not be written: {describe(error)}")
+        return None
+
+
+# ---------------------------------------------------------------- files
+
+
+def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tuple[str, int]:
+    """model.safetensors, with all that is needed to use it in its one metadata key."""
+    about = {
+        "model": qualified_name(job.entry),
+        "config": job.config,
+        "dataset": job.dataset.name,
+        "classes": job.dataset.classes,
+        "preprocess": job.preprocess.to_dict(),
+    }
+    # Nothing in it changes from run to run: the same weights have the same digest.
+    data = to_bytes(tensors, json.dumps(about, sort_keys=True))
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+    return hashlib.sha256(data).hexdigest(), len(data)
+
+
+def _write_predictions(run: Run, labels: np.ndarray | None, probabilities: np.ndarray) -> None:
+    tensors = {"probabilities": probabilities.astype(np.float32)}
+    if labels is not None:
+        tensors["labels"] = labels.astype(np.int64)
+    with atomic_write(run.predictions_file) as temporary:
+        temporary.write_bytes(to_bytes(tensors))
+
+
+def _document(
+    job: Job, trainer: Trainer, recipe_name: str, reference: str, command: str
+) -> dict[str, Any]:
+    """run.json as it is when the run starts."""
+    assert job.run is not None
+    entry, provider = job.entry, job.entry.provider
+    described = trainer.describe(trainer.build(entry, job.config))
+    train, validation = job.parts
+    return {
+        "format": FORMAT,
+        "name": job.run.name,
+        "status": "running",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "model": {
+            "name": entry.name,
+            "plugin": provider.plugin if provider else "",
+            "distribution": provider.distribution if provider else "",
+            "version": provider.version if provider else "",
+            "trainer": entry.trainer,
+            "framework": entry.framework,
+            "task": entry.task,
+            "kinds": entry.kinds,
+            "config": job.config,
+        },
+        "dataset": {
+            "reference": reference,
+            "name": job.dataset.name,
+            "options": job.recipe.data,
+            "digest": job.dataset.digest,
+            "classes": job.dataset.classes,
+            "train": len(train),
+            "validation": len(validation),
+            "test": len(job.dataset.test) if job.dataset.test else 0,
+        },
+        "recipe_name": recipe_name,
+        "recipe": asdict(job.recipe),
+        "preprocess": job.preprocess.to_dict(),
+        "environment": versions(trainer, entry)
+        | {
+            "platform": platform.platform(),
+            "processor": processor(),
+            "device": job.device,
+            "processes": process()[1],
+        },
+        "parameters": {
+            "trainable": described.trainable,
+            "total": described.total,
+            "bytes": described.bytes,
+        },
+        "structure": described.structure,
+        "result": None,
+        "error": "",
+    }
+
+
+def versions(trainer: Trainer, entry: ModelEntry) -> dict[str, str]:
+    """Of everything that the bytes of the result depend on."""
+    from importlib.metadata import version
+
+    import zoo
+
+    found = {"zoo-core": zoo.__version__, "python": platform.python_version()}
+    found["numpy"] = version("numpy")
+    if trainer.backend != "numpy":
+        found[trainer.backend] = version(trainer.backend)
+    if entry.provider:
+        found[entry.provider.distribution] = entry.provider.version
+    return found
+
+
+def processor() -> str:
+    """The name of the processor, where the platform tells."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _initial_tensors(
+    reference: str,
+    spec: Mapping[str, tuple[tuple[int, ...], str]],
+    runs: Path | None,
+    display: Display,
+) -> dict[str, np.ndarray]:
+    """Tensors of trained weights that fit the new model; the rest, the head usually, start anew."""
+    from zoo_core.train.predict import read_weights
+
+    found, _ = read_weights(reference, runs)
+    fitting = {
+        name: array
+        for name, array in found.items()
+        if name in spec and tuple(array.shape) == spec[name][0]
+    }
+    if not fitting:
+        raise UsageError(f"no tensor of {reference} fits this model")
+    new = [name for name in spec if name not in fitting]
+    sentence = f"Starting from {reference}: {len(fitting)} of {len(spec)} tensors"
+    display.say(sentence + (f"; new: {', '.join(new)}." if new else "."))
+    return fitting
+
+
+def _tuples(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+
+
+def command_line() -> str:
+    """How this process was started, for run.json."""
+    import shlex
+
+    return shlex.join(["zoo", *sys.argv[1:]])
