@@ -2,11 +2,14 @@
 
     PYTHONPATH=plugins/zoo-numpy python benchmarks/numpy_framework.py [--images 1000] [--repeats 5]
 
-The pictures are random numbers of MNIST's shape: what they show does not change the time. All three
+The pictures are random numbers of MNIST's shape: what they show does not change the time. All
 train with the published recipe (SGD 0.1, momentum 0.9, weight decay 5e-4, batch 100) on one thread,
-unless OMP_NUM_THREADS says otherwise, in turns, in one process; the best epoch of each counts. The
-loops run over output channels and pixels, with the batch vectorised. Everything but the convolution
-is the same code, so the ratio says nothing about loops elsewhere.
+unless OMP_NUM_THREADS says otherwise, in turns, in one process; the best epoch of each counts.
+
+The original reported 300 s an epoch (120,000 images with the augmented ones) for "convolution in
+Python loops", without saying which. So there are two: over output channels and pixels, which is
+nearest to those 300 s and the one that the 8x is asked of, and over pixels alone with a matrix
+product at each, the best that loops can do. All but the convolution is the same code in each.
 """
 
 import argparse
@@ -58,6 +61,38 @@ class LoopConv2d(nn.Conv2d):
         return node(out, *inputs)
 
 
+class PixelLoopConv2d(nn.Conv2d):
+    """The best of loops: all channels of one output pixel at a time, as a small matrix product."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias, (p, _) = self.weight, self.bias, nn.pair(self.padding)
+        assert bias is not None
+        padded = np.pad(x.data, ((0, 0), (0, 0), (p, p), (p, p)))
+        channels, _, k, _ = weight.shape
+        batch, size = len(padded), padded.shape[2] - k + 1
+        rows = weight.data.reshape(channels, -1)  # (O, C * K * K)
+        out = np.zeros((batch, channels, size, size), dtype=x.dtype)
+        for i, j in np.ndindex(size, size):
+            window = padded[:, :, i : i + k, j : j + k].reshape(batch, -1)
+            out[:, :, i, j] = window @ rows.T + bias.data
+
+        def to_x(g: Array) -> Array:
+            grad = np.zeros_like(padded)
+            for i, j in np.ndindex(size, size):
+                grad[:, :, i : i + k, j : j + k] += (g[:, :, i, j] @ rows).reshape(batch, -1, k, k)
+            return grad[:, :, p : p + x.shape[2], p : p + x.shape[3]]
+
+        def to_weight(g: Array) -> Array:
+            grad = np.zeros_like(rows)
+            for i, j in np.ndindex(size, size):
+                window = padded[:, :, i : i + k, j : j + k].reshape(batch, -1)
+                grad += g[:, :, i, j].T @ window
+            return grad.reshape(weight.shape)
+
+        inputs = (x, to_x), (weight, to_weight), (bias, lambda g: g.sum(axis=(0, 2, 3)))
+        return node(out, *inputs)
+
+
 def numpy_epoch(model: LeNet) -> Epoch:
     optimizer, loss = optim.SGD(model.parameters(), **RECIPE), nn.CrossEntropyLoss()
 
@@ -71,10 +106,10 @@ def numpy_epoch(model: LeNet) -> Epoch:
     return epoch
 
 
-def with_loops(model: LeNet) -> LeNet:
-    """The same network with the same weights and the slow convolution."""
+def with_loops(model: LeNet, convolution: type[nn.Conv2d]) -> LeNet:
+    """The same network with the same weights and a slow convolution."""
     slow = LeNet()
-    slow.conv1, slow.conv2 = LoopConv2d(1, 6, 5, padding=2), LoopConv2d(6, 16, 5)
+    slow.conv1, slow.conv2 = convolution(1, 6, 5, padding=2), convolution(6, 16, 5)
     slow.load_state_dict(model.state_dict())
     return slow
 
@@ -117,14 +152,19 @@ def main() -> None:
     labels = rng.integers(0, 10, options.images)
 
     fast = LeNet(generator=rng)
-    slow = with_loops(fast)
-    epochs = {"zoo_numpy": numpy_epoch(fast), "loops": numpy_epoch(slow), "torch": torch_epoch()}
+    models = {
+        "zoo_numpy": fast,
+        "loops": with_loops(fast, LoopConv2d),
+        "pixel loops": with_loops(fast, PixelLoopConv2d),
+    }
+    epochs = {name: numpy_epoch(model) for name, model in models.items()}
+    epochs["torch"] = torch_epoch()
     best = dict.fromkeys(epochs, float("inf"))
     for epoch in epochs.values():
         epoch(images[:BATCH], labels[:BATCH])  # warm up
-    expected = slow.state_dict()  # one step was the same step, or the ratio would mean nothing
-    for name, value in fast.state_dict().items():
-        np.testing.assert_allclose(value, expected[name], rtol=1e-3, atol=1e-4)
+    for model in models.values():  # one step was the same step, or the ratios would mean nothing
+        for name, value in model.state_dict().items():
+            np.testing.assert_allclose(value, fast.state_dict()[name], rtol=1e-3, atol=1e-4)
     for _ in range(options.repeats):  # in turns, so that a busy moment hits all of them
         for name, epoch in epochs.items():
             start = time.perf_counter()
@@ -133,10 +173,11 @@ def main() -> None:
 
     print(f"lenet, batch {BATCH}, {options.images} images, best of {options.repeats} epochs")
     for name, seconds in best.items():
-        full = seconds / options.images * 120_000  # MNIST doubled by augmentation
-        print(f"{name:10} {seconds:7.2f} s   {full:6.0f} s for 120,000 images")
-    print(f"loops / zoo_numpy: {best['loops'] / best['zoo_numpy']:.1f}x (at least 8x is asked)")
-    print(f"zoo_numpy / torch: {best['zoo_numpy'] / best['torch']:.2f}x the time of torch")
+        full = seconds / options.images * 120_000
+        print(f"{name:12} {seconds:7.2f} s   {full:6.0f} s for 120,000 images")
+    print(f"loops / zoo_numpy:       {best['loops'] / best['zoo_numpy']:.1f}x (8x is asked)")
+    print(f"pixel loops / zoo_numpy: {best['pixel loops'] / best['zoo_numpy']:.1f}x")
+    print(f"zoo_numpy / torch:       {best['zoo_numpy'] / best['torch']:.2f}x")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def test_sources_of_a_third_party_are_cached_with_the_digests_of_the_first_fetch
     assert first.classes == ("0", "1", "2")  # nobody named them
     assert open_dataset("dots").digest == first.digest
     assert CALLS == [7]
-    (request, path), *more = datasets.cached("dots")
+    (_, path), *more = datasets.cached("dots")
     assert path.name == "tiny--dots.safetensors"
     assert set(read_header(path)["digests"]) == {*dots(), "classes"}
     assert not more
@@ -227,7 +227,10 @@ def test_without_fetching_only_the_cache_counts(provide):
         ({"train_images": np.zeros((0, 8, 8), np.uint8)}, "train_images is empty"),
         ({"train_images": np.zeros((6, 8, 8))}, "train_images is float64"),
         ({"train_labels": [0, 1]}, "train_labels has 2 labels for 6 pictures"),
-        ({"train_labels": [0, 1, 2, 0, 1, 3]}, "the label 3 at position 5, and there are 3 classes"),
+        (
+            {"train_labels": [0, 1, 2, 0, 1, 3]},
+            "the label 3 at position 5, and there are 3 classes",
+        ),
         ({"test_labels": [-1, 1, 2]}, "test_labels has the label -1 at position 0"),
         ({"test_labels": ["a", "b", "c"]}, "must be integers"),
         ({"test_labels": None}, "labels for some of the pictures only"),

@@ -6,6 +6,18 @@ import zoo
 
 ZOO_API = 1
 
+CIFAR10 = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+FASHION_MNIST = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
+    "Ankle boot",
+)  # fmt: skip
+SHAPES = (
+    "circle", "square", "triangle", "plus", "cross", "ring", "frame", "diamond", "moon",
+    "stripes",
+)  # fmt: skip
+
 
 @zoo.hookimpl
 def zoo_datasets() -> list[zoo.DatasetEntry]:
@@ -14,18 +26,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
             name="cifar10",
             target="zoo_core.data.classic:cifar10",
             summary="Small photographs of ten kinds of animals and vehicles",
-            classes=(
-                "airplane",
-                "automobile",
-                "bird",
-                "cat",
-                "deer",
-                "dog",
-                "frog",
-                "horse",
-                "ship",
-                "truck",
-            ),
+            classes=CIFAR10,
             in_channels=3,
             image_size=32,
             train_size=50_000,
@@ -67,18 +68,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
             name="fashion_mnist",
             target="zoo_core.data.classic:fashion_mnist",
             summary="Articles of clothing, in the form of MNIST",
-            classes=(
-                "T-shirt/top",
-                "Trouser",
-                "Pullover",
-                "Dress",
-                "Coat",
-                "Sandal",
-                "Shirt",
-                "Sneaker",
-                "Bag",
-                "Ankle boot",
-            ),
+            classes=FASHION_MNIST,
             in_channels=1,
             image_size=28,
             train_size=60_000,
@@ -113,26 +103,15 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
             name="synthetic",
             target="zoo_core.data.synthetic:synthetic",
             summary="Coloured shapes, made on the spot, for tests and first steps",
-            classes=(
-                "circle",
-                "square",
-                "triangle",
-                "plus",
-                "cross",
-                "ring",
-                "frame",
-                "diamond",
-                "moon",
-                "stripes",
-            ),
+            classes=SHAPES,
             in_channels=3,
             image_size=32,
             train_size=2000,
             test_size=500,
             digests={
-                "train_images": "e02815ec3186b6d36b66e48e732a0de6684a7b80e52e47d63b3290d831bd3f4b",
+                "train_images": "76770325150b404a48549281b1aec104ecdfe5984af7ee5a14bd5316df529d6c",
                 "train_labels": "19efeabbd5fed476d80e2ce2609cdc76c23b9694a1631c6371599ab362810a91",
-                "test_images": "fc4e3e062fd1180dbddf89b4bc6f5bfb94714650508c7d82ec20f0cf8cb5ba03",
+                "test_images": "703c5978b9c6262e72893667b132d7c9d713cadc3432ffedbf3a01db125e34c8",
                 "test_labels": "e6155d195e2569b55be159247d95fdfb250d520437a0f999c2b3cc25907c8000",
             },
             config={

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +13,11 @@ import click
 
 from zoo_core.cli.names import complete_runs
 from zoo_core.cli.output import note, print_json, print_table, size
-from zoo_core.errors import UsageError
+from zoo_core.errors import UsageError, ZooError
 from zoo_core.report.facts import Summary, curves_of, duration, labels, percent, reading, summarize
 from zoo_core.train.run import Run, find_run
+
+WIDE = 150  # letters that the whole table needs
 
 
 @click.command(
@@ -49,11 +53,9 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
     if as_json:
         print_json({"runs": rows, "picture": None if picture is None else str(picture)})
         return
-    print_table(
-        ["model", "run", "dataset", "#parameters", "#size", "#epochs", "#time", "#images/s",
-         "#ms/image", "#loss", "#accuracy", "note"],
-        [table_row(row) for row in rows],
-    )  # fmt: skip
+    cells = [table_row(row) for row in rows]
+    titles = [title for title in cells[0] if not spared(title, cells)]
+    print_table(titles, [[row[title] for title in titles] for row in cells])
     if picture is not None:
         click.echo(f"\nPicture: {picture}")
 
@@ -69,7 +71,7 @@ def notes(summaries: Sequence[Summary]) -> list[str]:
     told, seen = [], set()
     for summary in summaries:
         words = [] if summary.status == "complete" else [summary.shown_status]
-        if summary.split not in ("test", ""):
+        if summary.split not in ("test", "") and summary.loss is not None:
             words.append(f"measured on {summary.split}")
         elif summary.status == "complete" and summary.accuracy is not None:
             if summary.digest not in seen:
@@ -79,24 +81,33 @@ def notes(summaries: Sequence[Summary]) -> list[str]:
     return told
 
 
-def table_row(row: dict[str, Any]) -> list[object]:
+def table_row(row: dict[str, Any]) -> dict[str, object]:
     def shown(name: str, form: Any) -> str | None:
         return None if row[name] is None else form(row[name])
 
-    return [
-        row["model"],
-        row["run"],
-        row["dataset"],
-        row["parameters"],
-        shown("bytes", size),
-        f"{row['epochs']}/{row['planned']}",
-        shown("seconds", duration),
-        shown("images_per_second", "{:,.0f}".format),
-        shown("inference_ms_per_image", "{:.3g}".format),
-        shown("loss", "{:.4f}".format),
-        shown("accuracy", percent),
-        row["note"],
-    ]
+    return {
+        "model": row["model"],
+        "run": row["run"],
+        "dataset": row["dataset"],
+        "#parameters": row["parameters"],
+        "#size": shown("bytes", size),
+        "#epochs": f"{row['epochs']}/{row['planned']}",
+        "#time": shown("seconds", duration),
+        "#images/s": shown("images_per_second", "{:,.0f}".format),
+        "#ms/image": shown("inference_ms_per_image", "{:.3g}".format),
+        "#loss": shown("loss", "{:.4f}".format),
+        "#accuracy": shown("accuracy", percent),
+        "note": row["note"],
+    }
+
+
+def spared(title: str, rows: Sequence[dict[str, object]]) -> bool:
+    """Whether a narrow terminal does without a column, rather than cut all the others."""
+    if not sys.stdout.isatty() or shutil.get_terminal_size().columns >= WIDE:
+        return False
+    if title == "run":  # long, and not needed where the models are different
+        return len({row["model"] for row in rows}) == len(rows)
+    return title == "dataset" and len({row[title] for row in rows}) == 1
 
 
 def draw(output: Path, summaries: Sequence[Summary], runs: Sequence[Run]) -> Path | None:
@@ -114,5 +125,8 @@ def draw(output: Path, summaries: Sequence[Summary], runs: Sequence[Run]) -> Pat
         with reading(run):
             curves = curves_of(run.metrics())
         lines.append(Line(name, curves, summary.seconds, summary.accuracy))
-    draw_comparison(output, lines)
+    try:
+        draw_comparison(output, lines)
+    except OSError as error:
+        raise ZooError(f"{output} could not be written: {error.strerror}") from error
     return output

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +17,35 @@ import numpy as np
 from zoo_core.data.draws import Draws
 from zoo_core.errors import OptionError
 
-# Each class is one word; its first field is what stands after the colon.
+
+@dataclass(frozen=True)
+class Augmentation:
+    """One word. The first field of each is what stands after the colon, all have their limits."""
+
+    name: ClassVar[str]
+    example: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            low, high = spec.metadata["limits"]
+            ends = value if isinstance(value, tuple) else (value, value)
+            if not low <= ends[0] <= ends[1] <= high:
+                raise OptionError(
+                    f"augment: the {spec.name} of {self.name} must be from {low:g} to {high:g}",
+                    f"write it like {self.example}",
+                )
+
+
+def limited(low: float, high: float, default: Any = MISSING) -> Any:
+    return field(default=default, metadata={"limits": (low, high)})
+
+
+PIXELS = (1, 1 << 14)
 
 
 @dataclass(frozen=True)
-class Flip:
+class Flip(Augmentation):
     """Mirror left and right, one picture in two."""
 
     name: ClassVar[str] = "flip"
@@ -29,16 +53,13 @@ class Flip:
 
 
 @dataclass(frozen=True)
-class Crop:
+class Crop(Augmentation):
     """Pad with black pixels, then cut the old size out anywhere."""
 
-    pixels: int
+    pixels: int = limited(*PIXELS)
     name: ClassVar[str] = "crop"
     example: ClassVar[str] = "crop:4"
     reflect: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        _need(self.pixels >= 1, self, "pads by at least 1 pixel")
 
 
 @dataclass(frozen=True)
@@ -51,26 +72,21 @@ class Shift(Crop):
 
 
 @dataclass(frozen=True)
-class Affine:
+class Affine(Augmentation):
     """Rotate by degrees, shift by pixels, grow or shrink by a share, each up to; black outside."""
 
-    rotate: float = 0.0
-    shift: float = 0.0
-    scale: float = 0.0
+    rotate: float = limited(0, 180, 0.0)
+    shift: float = limited(0, PIXELS[1], 0.0)
+    scale: float = limited(0, 0.99, 0.0)
     name: ClassVar[str] = "affine"
     example: ClassVar[str] = "affine:rotate=10,shift=3,scale=0.1"
-
-    def __post_init__(self) -> None:
-        _need(0 <= self.rotate <= 180, self, "rotates by 0 to 180 degrees")
-        _need(0 <= self.shift < math.inf, self, "shifts by 0 pixels or more")
-        _need(0 <= self.scale < 1, self, "scales by a share from 0 to below 1")
 
     def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """From pixels of the result to pixels of the picture."""
         angle = np.radians(draws.uniform("affine.rotate", -self.rotate, self.rotate))
         factor = draws.uniform("affine.scale", 1 - self.scale, 1 + self.scale)
         cosine, sine = np.cos(angle) / factor, np.sin(angle) / factor
-        x, y = (width - 1) / 2, (height - 1) / 2  # the centre stays, up to the shift
+        x, y = (width - 1) / 2, (height - 1) / 2  # the centre, which moves by the shift alone
         from_x = x + draws.uniform("affine.x", -self.shift, self.shift)
         from_y = y + draws.uniform("affine.y", -self.shift, self.shift)
         rows = (
@@ -81,17 +97,13 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class ResizedCrop:
+class ResizedCrop(Augmentation):
     """Cut a random part out, of a share of the area and 3:4 to 4:3, and bring it to a size."""
 
-    size: int
-    scale: tuple[float, float] = (0.08, 1.0)
+    size: int = limited(*PIXELS)
+    scale: tuple[float, float] = limited(0.001, 1, (0.08, 1.0))
     name: ClassVar[str] = "resized_crop"
     example: ClassVar[str] = "resized_crop:224,scale=0.08-1"
-
-    def __post_init__(self) -> None:
-        _need(self.size >= 1, self, "needs a size of at least 1 pixel")
-        _need(0 < self.scale[0] <= self.scale[1] <= 1, self, "takes a scale like 0.08-1")
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """Left, top, width, height of the parts, inside the picture."""
@@ -104,38 +116,33 @@ class ResizedCrop:
         return np.stack((left, top, w, h), axis=1)  # (B, 4)
 
     def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        left, top, w, h = self.boxes(draws, height, width).T / self.size
-        zero = np.zeros_like(w)
+        """From pixels of the result to pixels of the picture."""
+        left, top, w, h = self.boxes(draws, height, width).T
+        x_step, y_step, zero = w / self.size, h / self.size, np.zeros_like(w)
         # The centre of a pixel is half a pixel from its edge, in both sizes.
         rows = (
-            (w, zero, left * self.size + w / 2 - 0.5),
-            (zero, h, top * self.size + h / 2 - 0.5),
+            (x_step, zero, left + x_step / 2 - 0.5),
+            (zero, y_step, top + y_step / 2 - 0.5),
         )
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
 
 @dataclass(frozen=True)
-class Resize:
+class Resize(Augmentation):
     """Bring the whole picture to a size."""
 
-    size: int
+    size: int = limited(*PIXELS)
     name: ClassVar[str] = "resize"
     example: ClassVar[str] = "resize:224"
 
-    def __post_init__(self) -> None:
-        _need(self.size >= 1, self, "needs a size of at least 1 pixel")
-
 
 @dataclass(frozen=True)
-class Cutout:
+class Cutout(Augmentation):
     """Cover a square, cut off at the picture's edge, with the mean colour."""
 
-    size: int
+    size: int = limited(*PIXELS)
     name: ClassVar[str] = "cutout"
     example: ClassVar[str] = "cutout:8"
-
-    def __post_init__(self) -> None:
-        _need(self.size >= 1, self, "covers at least 1 pixel")
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """Top, bottom, left, right, in whole pixels."""
@@ -144,15 +151,12 @@ class Cutout:
 
 
 @dataclass(frozen=True)
-class CutMix:
+class CutMix(Augmentation):
     """Paste a box of the next picture in; its share of the area comes from Beta(alpha, alpha)."""
 
-    alpha: float
+    alpha: float = limited(0.01, 100)
     name: ClassVar[str] = "cutmix"
     example: ClassVar[str] = "cutmix:1.0"
-
-    def __post_init__(self) -> None:
-        _need(0 < self.alpha < math.inf, self, "needs an alpha above 0")
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """Top, bottom, left, right, in whole pixels."""
@@ -161,18 +165,18 @@ class CutMix:
         return _boxes(draws, "cutmix", tall, wide, height, width)
 
 
-Augmentation = Flip | Crop | Shift | Affine | ResizedCrop | Resize | Cutout | CutMix
-KINDS: tuple[type[Augmentation], ...] = (
-    Flip,
-    Crop,
-    Shift,
-    Affine,
-    ResizedCrop,
-    Resize,
-    Cutout,
-    CutMix,
-)
-WORDS = {kind.name: kind for kind in KINDS}
+def _boxes(
+    draws: Draws, purpose: str, tall: np.ndarray, wide: np.ndarray, height: int, width: int
+) -> np.ndarray:
+    top = draws.integers(f"{purpose}.y", 0, height - 1) - tall // 2  # the centre is anywhere
+    left = draws.integers(f"{purpose}.x", 0, width - 1) - wide // 2
+    edges = np.stack((top, top + tall, left, left + wide), axis=1)  # (B, 4)
+    return edges.clip(0, np.array((height, height, width, width)))
+
+
+WORDS: dict[str, type[Augmentation]] = {
+    kind.name: kind for kind in (Flip, Crop, Shift, Affine, ResizedCrop, Resize, Cutout, CutMix)
+}
 
 
 def parse_augment(words: Sequence[str]) -> tuple[Augmentation, ...]:
@@ -194,6 +198,7 @@ def _parse(word: str) -> Augmentation:
             f"there is no augmentation {name!r}",
             f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(WORDS)}",
         )
+    hint = f"write it like {WORDS[name].example}"
     options = {spec.name: spec for spec in fields(WORDS[name])}
     given: dict[str, Any] = {}
     for number, part in enumerate(rest.split(",") if rest else ()):
@@ -201,14 +206,14 @@ def _parse(word: str) -> Augmentation:
         if not equals and number == 0 and options:
             key, text = next(iter(options)), part
         if key not in options or key in given:
-            raise _wrong(word, f"cannot have {part!r}")
+            raise OptionError(f"augment {word!r} cannot have {part!r}", hint)
         try:
             given[key] = READ[str(options[key].type)](text)
         except ValueError:
-            raise _wrong(word, f"has {text!r} where {key} should be a number") from None
-    missing = [key for key, spec in options.items() if spec.default is MISSING and key not in given]
-    if missing:
-        raise _wrong(word, f"does not say its {missing[0]}")
+            raise OptionError(f"augment {word!r}: {text!r} is no {key}", hint) from None
+    for key, spec in options.items():
+        if spec.default is MISSING and key not in given:
+            raise OptionError(f"augment {word!r} does not say its {key}", hint)
     return WORDS[name](**given)
 
 
@@ -218,22 +223,3 @@ def _range(text: str) -> tuple[float, float]:
 
 
 READ: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "tuple[float, float]": _range}
-
-
-def _wrong(word: str, problem: str) -> OptionError:
-    name = word.partition(":")[0]
-    return OptionError(f"augment {word!r} {problem}", f"write it like {WORDS[name].example}")
-
-
-def _need(ok: bool, one: Any, rule: str) -> None:
-    if not ok:
-        raise OptionError(f"augment: {one.name} {rule}", f"write it like {one.example}")
-
-
-def _boxes(
-    draws: Draws, purpose: str, tall: np.ndarray, wide: np.ndarray, height: int, width: int
-) -> np.ndarray:
-    top = draws.integers(f"{purpose}.y", 0, height - 1) - tall // 2  # the centre is anywhere
-    left = draws.integers(f"{purpose}.x", 0, width - 1) - wide // 2
-    edges = np.stack((top, top + tall, left, left + wide), axis=1)  # (B, 4)
-    return edges.clip(0, np.array((height, height, width, width)))

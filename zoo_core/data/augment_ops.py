@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,13 +16,13 @@ LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey: ITU-R 601, as in
 
 @dataclass(frozen=True)
 class MovePlan:
-    """Which pictures to take, how many of them to mirror, and where their rows then start."""
+    """Which pictures to take, how many of them to mirror, how to pad, and what to cut out then."""
 
     indices: np.ndarray  # int64 (B,), those that are mirrored first
-    flips: int  # how many are mirrored
-    pad: int = 0  # columns added on both sides
+    flips: int = 0  # how many are mirrored
+    pad: int = 0  # pixels added on all sides
     reflect: bool = False  # fill them with the mirrored picture; otherwise they are black
-    starts: np.ndarray | None = None  # int64 (B * h,), in numbers of the padded rows
+    starts: np.ndarray | None = None  # int64 (B,), where each result starts in the padded pictures
 
 
 class Ops(Protocol):
@@ -45,7 +46,7 @@ class Ops(Protocol):
     def recolour(self, images: Any, channels: int) -> Any:
         """Grey pictures from coloured ones, or the other way round."""
 
-    def normalise(self, images: Any, scale: np.ndarray, bias: np.ndarray) -> Any:
+    def normaliser(self, scale: np.ndarray, bias: np.ndarray, width: int) -> Callable[[Any], Any]:
         """images * scale + bias by channel, as float32 (B, c, h, w). The rest works on these."""
 
     def cover(self, images: Any, boxes: np.ndarray) -> Any:

@@ -23,32 +23,28 @@ class Move:
 
     def plan(self, draws: Draws, indices: np.ndarray, shape: tuple[int, int, int]) -> MovePlan:
         if not self.flip and self.slide is None:
-            return MovePlan(indices, 0)
-        count = len(indices)
+            return MovePlan(indices)
         height, width, channels = shape
-        # Pictures to be mirrored are taken first, so that they lie together. Where a row starts is
-        # looked up afterwards in any case, and brings everything back to its place.
-        flip = draws.coins("flip") if self.flip else np.zeros(count, bool)
-        order = np.argsort(~flip, kind="stable")
-        row = np.empty(count, np.int64)
-        row[order] = np.arange(count) * height
-        if self.slide is None:
-            starts = (row[:, None] + np.arange(height)) * (width * channels)
-            return MovePlan(indices[order], int(flip.sum()), starts=starts.ravel())
-        pad = self.slide.pixels
+        pad = self.slide.pixels if self.slide else 0
         if pad >= min(height, width):
             raise OptionError(
                 f"augment: {pad} pixels to move by are too many for {width} x {height} pictures"
             )
-        y = draws.integers(f"{self.slide.name}.y", -pad, pad)[:, None] + np.arange(height)  # (B, h)
-        if self.slide.reflect:
-            y = np.abs(y)
-            source = row[:, None] + np.minimum(y, 2 * (height - 1) - y)
-        else:  # one black row lies behind the last picture
-            source = np.where((y >= 0) & (y < height), row[:, None] + y, count * height)
-        x = draws.integers(f"{self.slide.name}.x", 0, 2 * pad)[:, None]
-        starts = (source * (width + 2 * pad) + x) * channels
-        return MovePlan(indices[order], int(flip.sum()), pad, self.slide.reflect, starts.ravel())
+        # Pictures to be mirrored are taken first, so that they lie together. Each result is cut out
+        # by where it starts in any case, and that brings everything back to its place.
+        flips, places = 0, np.arange(len(indices))
+        if self.flip:
+            flip = draws.coins("flip")
+            flips = int(np.count_nonzero(flip))
+            order = np.argsort(~flip, kind="stable")
+            indices = indices[order]
+            places[order] = np.arange(len(indices))
+        starts = places * ((height + 2 * pad) * (width + 2 * pad))
+        if self.slide:
+            starts += draws.integers(f"{self.slide.name}.y", 0, 2 * pad) * (width + 2 * pad)
+            starts += draws.integers(f"{self.slide.name}.x", 0, 2 * pad)
+        reflect = self.slide is not None and self.slide.reflect
+        return MovePlan(indices, flips, pad, reflect, starts * channels)
 
 
 Stage = Move | Affine | ResizedCrop | Resize

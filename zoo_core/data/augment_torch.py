@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -17,19 +18,21 @@ class TorchOps:
 
     def __init__(self, device: torch.device | str = "cpu", channels_last: bool = False) -> None:
         self.device = torch.device(device)
+        self.on_cpu = self.device.type == "cpu"
         self.channels_last = channels_last
 
     def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Tensor, np.ndarray]:
-        on_cpu = self.device.type == "cpu"
         with warnings.catch_warnings():
             # The array may be a read-only map of a file; nothing here writes to it.
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            here = torch.from_numpy(images if on_cpu else images[indices])
+            here = torch.from_numpy(images if self.on_cpu else images[indices])
         # Elsewhere only what is asked for is copied: a validation split costs nothing twice.
-        return here.to(self.device), indices if on_cpu else np.arange(len(indices))
+        return here.to(self.device), indices if self.on_cpu else np.arange(len(indices))
 
     def put(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)
+        if self.on_cpu:
+            return tensor
         if self.device.type == "cuda":
             tensor = tensor.pin_memory()  # so that the copy does not wait for the device
         return tensor.to(self.device, non_blocking=True)
@@ -40,19 +43,22 @@ class TorchOps:
             batch[: plan.flips] = batch[: plan.flips].flip(2)
         if plan.starts is None:
             return batch
-        width, channels = batch.shape[2:]
-        rows, pad = batch.view(-1, width * channels), plan.pad
+        count, height, width, channels = batch.shape
+        pad, row = plan.pad, width * channels
+        pitch = row + 2 * pad * channels
+        padded = batch.view(count, height, row)
         if pad:
-            rows = F.pad(rows, (pad * channels, pad * channels, 0, 1))
-            if plan.reflect:
-                inner = batch.view(-1, width, channels)
-                padded = rows[:-1].view(-1, width + 2 * pad, channels)
-                padded[:, :pad] = inner[:, 1 : pad + 1].flip(1)
-                padded[:, -pad:] = inner[:, -pad - 1 : -1].flip(1)
-        # A window as wide as a row at every value of `rows`, all in the same memory; selecting
+            padded = F.pad(padded, (pad * channels, pad * channels, pad, pad))
+            if plan.reflect:  # F.pad does not do that to bytes
+                inner = padded.view(count, height + 2 * pad, -1, channels)
+                inner[:, :, :pad] = inner[:, :, pad + 1 : 2 * pad + 1].flip(2)
+                inner[:, :, -pad:] = inner[:, :, -2 * pad - 1 : -pad - 1].flip(2)
+                inner[:, :pad] = inner[:, pad + 1 : 2 * pad + 1].flip(1)
+                inner[:, -pad:] = inner[:, -2 * pad - 1 : -pad - 1].flip(1)
+        # Every place where a picture could start has a window, all in the same memory; selecting
         # windows copies whole rows, 40 times quicker than an index for each pixel.
-        wide = width * channels
-        windows = rows.as_strided((rows.numel() - wide + 1, wide), (1, 1))
+        last = padded.numel() - (height - 1) * pitch - row
+        windows = padded.as_strided((last + 1, height, row), (1, pitch, 1))
         return windows.index_select(0, self.put(plan.starts)).view(batch.shape)
 
     def warp(
@@ -81,21 +87,27 @@ class TorchOps:
     def recolour(self, images: Tensor, channels: int) -> Tensor:
         if channels == 3:
             return images.expand(-1, -1, -1, 3)
-        red, green, blue = (images[..., i : i + 1].float() * LUMA[i] for i in range(3))
-        return red + green + blue
+        weighted = images * self.put(np.array(LUMA, np.float32))
+        grey = weighted[..., 0] + weighted[..., 1] + weighted[..., 2]
+        return grey[..., None]
 
-    def normalise(self, images: Tensor, scale: np.ndarray, bias: np.ndarray) -> Tensor:
+    def normaliser(
+        self, scale: np.ndarray, bias: np.ndarray, width: int
+    ) -> Callable[[Tensor], Tensor]:
         # Multiply and add are two steps on purpose: fused, the last bit could depend on where in
         # the batch a value lies.
-        if self.channels_last:
+        planes_scale, planes_bias = self.put(scale)[:, None, None], self.put(bias)[:, None, None]
+        row_scale, row_bias = self.put(np.tile(scale, width)), self.put(np.tile(bias, width))
+
+        def contiguous(images: Tensor) -> Tensor:
+            return self._planes(images).mul_(planes_scale).add_(planes_bias)
+
+        def channels_last(images: Tensor) -> Tensor:
             # Pictures lie in memory that way already; whole rows keep the inner loop long.
-            width = images.shape[2]
-            rows = images.reshape(-1, width * images.shape[3]).float()
-            rows.mul_(self.put(np.tile(scale, width))).add_(self.put(np.tile(bias, width)))
+            rows = images.reshape(-1, len(row_scale)).float().mul_(row_scale).add_(row_bias)
             return rows.view(images.shape).permute(0, 3, 1, 2)
-        planes = self._planes(images)
-        planes.mul_(self.put(scale)[:, None, None]).add_(self.put(bias)[:, None, None])
-        return planes
+
+        return channels_last if self.channels_last else contiguous
 
     def cover(self, images: Tensor, boxes: np.ndarray) -> Tensor:
         return images.masked_fill_(self._inside(boxes, images), 0)
@@ -116,4 +128,5 @@ class TorchOps:
         x = torch.arange(images.shape[3], device=self.device)
         top, bottom, left, right = self.put(boxes).T[:, :, None]
         rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
-        return rows[:, None, :, None] & columns[:, None, None, :]  # (B, 1, h, w)
+        inside: Tensor = rows[:, None, :, None] & columns[:, None, None, :]
+        return inside  # (B, 1, h, w)

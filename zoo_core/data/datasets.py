@@ -74,12 +74,12 @@ def open_dataset(
     request = find_dataset(reference, options)
     made = _made(request)
     if isinstance(made, Mapping):
-        return _dataset(request, _check(request, made, request.label))
+        return _dataset(request, _check(request, made, f"{request.label}: "))
     path = request.file
     key = made[0].key
     found = load_cached(request, key, report)
     if found is None:
-        found = _fetched(request, made, key, source, fetch, report)
+        found = _fetched(request, made, key, source and Path(source), fetch, report)
     elif source is not None:
         report(f"{request.label} is in the cache already, {source} is not needed: {path}")
     return _dataset(request, found)
@@ -140,7 +140,7 @@ def load_cached(
     """
     try:
         return verify_cached(request, key=key)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except StaleCache:
         report(f"{request.label} has changed since it was cached")
@@ -164,7 +164,7 @@ def verify_cached(request: Request, path: Path | None = None, *, key: str | None
         raise DataError(f"{path} is damaged: its record is incomplete") from error
     if stale:
         raise StaleCache(f"{path} is out of date")
-    return _check(request, {**arrays, "classes": classes}, path, digests)
+    return _check(request, {**arrays, "classes": classes}, f"{path}: ", digests)
 
 
 def cached(reference: str = "") -> list[tuple[Request, Path]]:
@@ -253,16 +253,17 @@ def _first(
     tried: list[tuple[Source, str]] = []
     for source in sources:
         report(f"{request.label}: {user_path or source.name}")
+        where = "" if source.needs == "network" else f"{user_path or request.label}: "
         try:
             with temporary_folder(request.file) as folder:
-                arrays = source.fetch(user_path or folder)
-                where = user_path or (request.label if len(sources) == 1 else "")
-                return _check(request, arrays, where), source
+                return _check(request, source.fetch(user_path or folder), where), source
         except Exception as error:
             if isinstance(error, OSError) and error.errno in THIS_MACHINE:
                 raise
-            if len(sources) == 1 and isinstance(error, ZooError):
-                raise
+            if source.needs != "network":  # what the user named: nothing else can stand in for it
+                if isinstance(error, ZooError):
+                    raise
+                raise DataError(where + describe(error)) from error
             reason = str(error) if isinstance(error, ZooError) else describe(error)
             report(f"{request.label}: {source.name}: {reason}; skipped")
             tried.append((source, reason))
@@ -278,12 +279,12 @@ def _first(
 
 
 def _check(
-    request: Request, arrays: Arrays, where: object, recorded: Mapping[str, str] | None = None
+    request: Request, arrays: Arrays, where: str, recorded: Mapping[str, str] | None = None
 ) -> Checked:
     try:
         return check_arrays(request.entry, arrays, recorded or {}, declared=request.declared)
     except DataError as error:
-        raise DataError(f"{where}: {error}" if where else str(error), error.hint) from error
+        raise DataError(f"{where}{error}", error.hint) from error
 
 
 def _dataset(request: Request, found: Checked) -> Dataset:

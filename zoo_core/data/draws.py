@@ -13,8 +13,8 @@ import numpy as np
 
 # SplitMix64 (Steele, Lea, Flood 2014): a Weyl sequence, and a mixer that loses no bit.
 STEP = np.uint64(0x9E3779B97F4A7C15)
-MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-MIX_2 = np.uint64(0x94D049BB133111EB)
+MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFT_1, SHIFT_2, SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Draws:
         """64 random bits for each position, different for different positions."""
         key = hashlib.blake2b(f"{self.seed}/{self.epoch}/{purpose}".encode(), digest_size=8)
         z: np.ndarray = self.positions.astype(np.uint64) * STEP + np.frombuffer(key.digest(), "<u8")
-        z ^= z >> np.uint64(30)
+        z ^= z >> SHIFT_1
         z *= MIX_1
-        z ^= z >> np.uint64(27)
+        z ^= z >> SHIFT_2
         z *= MIX_2
-        z ^= z >> np.uint64(31)
+        z ^= z >> SHIFT_3
         return z  # uint64 (n,)
 
     def uniform(self, purpose: str, low: float = 0.0, high: float = 1.0) -> np.ndarray:

@@ -15,6 +15,7 @@ import math
 import os
 import pickle
 import shutil
+import struct
 import subprocess
 import tarfile
 import zlib
@@ -108,7 +109,7 @@ def listed(path: Path) -> Iterator[dict[str, Reader]]:
         yield dict(_walk(path))
         return
     try:
-        with tarfile.open(fileobj=io.BytesIO(_unpacked(path))) as tar:
+        with tarfile.open(fileobj=io.BytesIO(_unpacked(path)), mode="r:") as tar:
             yield dict(_members(tar))
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is not a complete archive: {error}") from error
@@ -206,8 +207,8 @@ def read_idx(data: bytes, name: str) -> np.ndarray:
     if data[:4] != bytes([0, 0, 8, dimensions]):
         raise DataError(f"{name} is no idx file: it starts with {data[:4].hex(' ') or 'nothing'}")
     start = 4 + 4 * dimensions
-    shape = tuple(np.frombuffer(data[4:start], ">u4").tolist())
-    if len(shape) != dimensions or len(data) - start != math.prod(shape):
+    shape = struct.unpack(f">{dimensions}I", data[4:start].ljust(4 * dimensions, b"\xff"))
+    if len(data) - start != math.prod(shape):
         raise DataError(f"{name} is truncated: it has {len(data)} bytes for a shape of {shape}")
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 

@@ -32,6 +32,7 @@ SPLITS |= {"val": "val", "valid": "val", "validation": "val"}
 SKIPPED_FOLDERS = ("__MACOSX", "@eaDir")
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ def list_folder(root: Path) -> Listing:
         folders = _sub_folders(root)
         parts = {SPLITS.get(name.lower(), ""): root / name for name in folders}
         if "train" in parts and "" not in parts:
+            if len(parts) < len(folders):
+                raise DataError(f"{root} has two folders for one split: {', '.join(folders)}")
             return _by_folders(root, parts)
         pictures, ignored = _labelled(root)
         return _listing({"all": pictures}, ignored, root)
@@ -214,28 +217,32 @@ def decode(
     splits = listing.splits
     if "all" in splits:
         splits = split_by_fraction(splits["all"], test_fraction, seed)
-    everything = [picture for part in splits.values() for picture in part]
     if image_size is None or channels is None:
-        headers = _each(_header, root, everything, "looking at pictures")
+        everything = sorted(picture.path for part in splits.values() for picture in part)
+        headers = _each(_header, [root / path for path in everything], "looking at pictures")
         sides, modes = zip(*headers, strict=True)
         image_size = image_size or min(median_low(sides), LARGEST_DEFAULT_SIZE)
         channels = channels or (1 if GREY_MODES.issuperset(modes) else 3)
     index = {name: number for number, name in enumerate(listing.classes)}
     arrays: dict[str, Any] = {"classes": listing.classes}
     for part, pictures in splits.items():
-        if not pictures:
-            continue
-        fitted = _each(
-            lambda path: read_picture(path, image_size, channels),
-            root,
-            pictures,
-            f"decoding {part}",
-        )
-        arrays[f"{part}_images"] = np.stack(fitted)
-        if index:
+        if pictures:
+            paths = [root / picture.path for picture in pictures]
+            arrays[f"{part}_images"] = _pixels(paths, image_size, channels, f"decoding {part}")
+        if pictures and index:
             labels = [index[picture.label] for picture in pictures if picture.label is not None]
             arrays[f"{part}_labels"] = np.array(labels)
     return arrays
+
+
+def _pixels(paths: Sequence[Path], size: int, channels: int, label: str) -> np.ndarray:
+    images = np.empty((len(paths), size, size, channels), np.uint8)
+
+    def read(position: int) -> None:
+        images[position] = read_picture(paths[position], size, channels)
+
+    _each(read, range(len(paths)), label)
+    return images
 
 
 def split_by_fraction(
@@ -263,18 +270,16 @@ def _header(path: Path) -> tuple[int, str]:
         return min(image.size), image.mode
 
 
-def _each(
-    function: Callable[[Path], T], root: Path, pictures: Sequence[Picture], label: str
-) -> list[T]:
-    """Apply a function to every file, some at a time; the first failure in order is raised."""
+def _each(function: Callable[[T], R], items: Sequence[T], label: str) -> list[R]:
+    """Apply a function to all items, some at a time; the first failure in order is raised."""
     results = []
     with (
         warnings.catch_warnings(),
-        progress(label, len(pictures)) as advance,
+        progress(label, len(items)) as advance,
         ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool,
     ):
         warnings.simplefilter("ignore")  # Pillow's remarks on odd files; what counts is an error
-        for result in pool.map(function, (root / picture.path for picture in pictures)):
+        for result in pool.map(function, items):
             results.append(result)
             advance(1)
     return results

@@ -70,6 +70,7 @@ class Loader:
         self._cutout = next((word for word in words if isinstance(word, Cutout)), None)
         self._cutmix = next((word for word in words if isinstance(word, CutMix)), None)
         self._ops = open_ops(backend, device, channels_last)
+        self._finish = preprocess.finisher(self._ops)
         # A plain reference on the CPU: the pictures stay bytes, and there is one copy of them.
         self._images, self._rows = self._ops.place(split.images, self.indices)
         self._order: tuple[int, np.ndarray] = (-1, self.indices)
@@ -125,7 +126,7 @@ class Loader:
             self._stages,
             self.preprocess.interpolation,
         )
-        images = self.preprocess.finish(self._ops, images)
+        images = self._finish(images)
         side = self.preprocess.size
         if self._cutout:
             images = self._ops.cover(images, self._cutout.boxes(draws, side, side))

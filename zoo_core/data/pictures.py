@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from zoo_core.errors import DataError
 
 # Formats by name, because Pillow would also start Ghostscript for a file that claims to be EPS.
-FORMATS = ("BMP", "GIF", "JPEG", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = (
     ".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm",
     ".tif", ".tiff", ".webp",

@@ -1,14 +1,15 @@
 """What happens to every picture before a model sees it; this travels in run.json and with weights.
 
-The loader and `preprocess(picture)` share `finish`, so that one picture gives the same bits alone
+The loader and `preprocess(picture)` share `finisher`, so that one picture gives the same bits alone
 as it gave in a batch of training or evaluation.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -18,6 +19,7 @@ from zoo_core.data.arrays import Dataset
 from zoo_core.data.augment_ops import LUMA, Ops, open_ops
 from zoo_core.errors import OptionError
 
+SETTINGS = ("size", "channels", "mean", "std", "interpolation")  # those that a recipe may have
 INTERPOLATIONS = ("bilinear", "bicubic")
 
 
@@ -34,15 +36,12 @@ class Preprocess:
     stored_channels: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("stored_size", "stored_channels"):
-            if not getattr(self, name):
-                object.__setattr__(self, name, getattr(self, name.removeprefix("stored_")))
-        for name in ("size", "stored_size"):
+        object.__setattr__(self, "stored_size", self.stored_size or self.size)
+        object.__setattr__(self, "stored_channels", self.stored_channels or self.channels)
+        for name in ("size", "channels", "stored_size", "stored_channels"):
             value = getattr(self, name)
-            _need(_whole(value) and value >= 1, f"{name} must be a number of pixels, not {value!r}")
-        for name in ("channels", "stored_channels"):
-            value = getattr(self, name)
-            _need(_whole(value) and value >= 1, f"{name} must be 1 or more, not {value!r}")
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            _need(whole and value >= 1, f"{name} must be a whole number above 0, not {value!r}")
         pair = {self.channels, self.stored_channels}
         _need(
             len(pair) == 1 or pair == {1, 3},
@@ -50,7 +49,9 @@ class Preprocess:
         )
         for name in ("mean", "std"):
             values = getattr(self, name)
-            ok = isinstance(values, list | tuple) and all(map(_number, values))
+            ok = isinstance(values, list | tuple) and all(
+                isinstance(value, int | float) and math.isfinite(value) for value in values
+            )
             _need(ok, f"{name} must be one number for each channel, not {values!r}")
             values = tuple(float(value) for value in values)
             values = values * self.channels if len(values) == 1 else values
@@ -70,8 +71,8 @@ class Preprocess:
         cls, dataset: Dataset, overrides: Mapping[str, Any] | None = None
     ) -> Preprocess:
         """What a dataset needs, with the `preprocess` of a recipe on top."""
-        overrides = dict(overrides or {})
-        _known(overrides)
+        overrides = overrides or {}
+        _known(overrides, SETTINGS)
         stored = {"stored_size": dataset.image_size, "stored_channels": dataset.channels}
         wanted = {"size": dataset.image_size, "channels": dataset.channels, **overrides}
         mean, std = dataset.mean, dataset.std
@@ -82,8 +83,8 @@ class Preprocess:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Preprocess:
-        _known(record)
-        missing = [name for name in ("size", "channels", "mean", "std") if name not in record]
+        _known(record, [spec.name for spec in fields(cls)])
+        missing = [name for name in SETTINGS[:4] if name not in record]
         _need(not missing, f"{' and '.join(missing)} must be given")
         return cls(**record)
 
@@ -91,20 +92,25 @@ class Preprocess:
         """Plain values, for JSON."""
         return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
 
-    def finish(self, ops: Ops, images: Any) -> Any:
-        """From stored or augmented pictures to what the model is given. # float32 (B, c, h, w)"""
-        if tuple(images.shape[1:3]) != (self.size, self.size):
-            images = ops.resize(images, (self.size, self.size), self.interpolation)
-        if images.shape[3] != self.channels:
-            images = ops.recolour(images, self.channels)
+    def finisher(self, ops: Ops) -> Callable[[Any], Any]:
+        """The way from stored or augmented pictures to what the model is given."""
         # (x / 255 - mean) / std, as one multiplication and one addition.
         std = np.array(self.std)
         scale, bias = 1 / (255 * std), -np.array(self.mean) / std
-        return ops.normalise(images, scale.astype(np.float32), bias.astype(np.float32))
+        normalise = ops.normaliser(scale.astype(np.float32), bias.astype(np.float32), self.size)
+
+        def finish(images: Any) -> Any:
+            if images.shape[1] != self.size or images.shape[2] != self.size:
+                images = ops.resize(images, (self.size, self.size), self.interpolation)
+            if images.shape[3] != self.channels:
+                images = ops.recolour(images, self.channels)
+            return normalise(images)  # float32 (B, c, h, w)
+
+        return finish
 
     def __call__(self, picture: Any, *, backend: str = "torch", device: Any = "cpu") -> Any:
-        """One PIL image, file or uint8 array (h, w, c), as the model is given it. # (c, h, w)"""
-        return self.batch([picture], backend=backend, device=device)[0]
+        """One PIL image, file or uint8 array (h, w, c), as the model is given it."""
+        return self.batch([picture], backend=backend, device=device)[0]  # float32 (c, h, w)
 
     def batch(
         self,
@@ -114,35 +120,34 @@ class Preprocess:
         device: Any = "cpu",
         channels_last: bool = False,
     ) -> Any:
-        """The same for several pictures. # float32 (B, c, h, w)"""
+        """The same for several pictures: float32 (B, c, h, w)."""
         stored = np.stack([self._stored(picture) for picture in pictures])
         ops = open_ops(backend, device, channels_last)
         images, _ = ops.place(stored, np.arange(len(stored)))
-        return self.finish(ops, images)
+        return self.finisher(ops)(images)
 
     def _stored(self, picture: Any) -> np.ndarray:
         """The picture as the dataset would keep it."""
         shape = (self.stored_size, self.stored_size, self.stored_channels)
         if isinstance(picture, np.ndarray):
+            picture = picture[:, :, None] if picture.ndim == 2 else picture
             _need(
-                picture.dtype == np.uint8 and picture.ndim in (2, 3),
+                picture.dtype == np.uint8 and picture.ndim == 3,
                 f"a picture must be uint8 (h, w, c), not {picture.dtype} {picture.shape}",
             )
-            if picture.ndim == 2:
-                picture = picture[:, :, None]
             if picture.shape == shape:
-                return picture
+                return np.asarray(picture)
             from PIL import Image
 
             picture = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture)
         from zoo_core.data.pictures import fit_picture, read_picture
 
-        fit = read_picture if isinstance(picture, str | os.PathLike) else fit_picture
-        return fit(picture, self.stored_size, self.stored_channels)
+        if isinstance(picture, str | os.PathLike):
+            return read_picture(picture, *shape[1:])
+        return fit_picture(picture, *shape[1:])
 
 
-def _known(record: Mapping[str, Any]) -> None:
-    names = [spec.name for spec in fields(Preprocess)]
+def _known(record: Mapping[str, Any], names: Sequence[str]) -> None:
     for key in record:
         if key not in names:
             close = difflib.get_close_matches(key, names, n=2, cutoff=0.6)
@@ -150,14 +155,6 @@ def _known(record: Mapping[str, Any]) -> None:
                 f"preprocess has no setting {key!r}",
                 f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}",
             )
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _number(value: object) -> bool:
-    return _whole(value) or isinstance(value, float)
 
 
 def _need(ok: bool, problem: str) -> None:

@@ -20,7 +20,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -85,7 +85,7 @@ def official_download(files: Iterable[tuple[str, str]], folder: Path, size: int 
         raise SourceUnavailable("torchvision is not installed")
     for url in sorted({url.rpartition("/")[0] for url, _ in files}):
         check_reachable(url)
-    from torchvision.datasets.utils import download_url  # type: ignore[import-untyped]
+    from torchvision.datasets.utils import download_url
 
     # torchvision sets no timeout and draws its own bar; ours is the same for every source.
     before = socket.getdefaulttimeout()
@@ -151,7 +151,8 @@ def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 
         try:
             seen, since = -1, time.monotonic()
             while process.poll() is None:
-                time.sleep(0.05)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.2)
                 if (now := folder_size(folder)) != seen:
                     seen, since = now, time.monotonic()
                 elif time.monotonic() - since > STALL_SECONDS:
@@ -175,10 +176,8 @@ def folder_size(folder: Path) -> int:
     total = 0
     for path, _, names in os.walk(folder):
         for name in names:
-            try:
+            with suppress(OSError):
                 total += Path(path, name).lstat().st_size
-            except OSError:
-                continue
     return total
 
 

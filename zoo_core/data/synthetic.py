@@ -15,9 +15,8 @@ import numpy as np
 
 from zoo_core.errors import OptionError
 
-# A shape is drawn in coordinates of its own, in which its radius is 1024.
 FINER = 3  # samples along each side of a pixel: soft edges
-BLOCK = 256  # pictures drawn at once
+BLOCK = 100  # pictures drawn at once
 
 
 def _circle(a: Any, b: Any) -> Any:
@@ -100,10 +99,10 @@ def synthetic(
     arrays: dict[str, Any] = {"classes": CLASSES[:classes]}
     for part, count, stream in (("train", train_size, 0), ("test", test_size, 1)):
         bits = np.random.PCG64([seed, stream])
-        labels = np.arange(count, dtype=np.int64) % classes
-        images = np.empty((count, image_size, image_size, 3), np.uint8)
-        for start in range(0, count, BLOCK):
-            images[start : start + BLOCK] = _draw(labels[start : start + BLOCK], image_size, bits)
+        # Whole blocks are drawn and then cut, so that fewer pictures are the first of many.
+        labels = np.arange(-(-count // BLOCK) * BLOCK, dtype=np.int64) % classes
+        blocks = [_draw(block, image_size, bits) for block in labels.reshape(-1, BLOCK)]
+        images, labels = np.concatenate(blocks)[:count], labels[:count]
         if channels == 1:  # in the proportions of human sight
             images = ((images * np.array([77, 150, 29])).sum(-1, keepdims=True) >> 8).astype("u1")
         arrays |= {f"{part}_images": images, f"{part}_labels": labels}
@@ -130,22 +129,24 @@ def _draw(labels: np.ndarray, size: int, bits: np.random.PCG64) -> np.ndarray:
     ink, ground = np.where(swap, dark, light), np.where(swap, light, dark)
     shade = below(2 * 40 + 1, 3) - 40  # the ground changes from top to bottom
 
+    # A shape has coordinates a and b of its own, turned and scaled: in them its radius is 1024.
     fine = size * FINER
     line = ((2 * np.arange(fine) + 1) * 1024) // fine - 1024
-    x, y, radius, cos, sin = np.array([x, y, radius, cos, sin], np.int32)[..., None, None]
-    u = line.astype(np.int32)[None, None, :] - x
-    v = line.astype(np.int32)[None, :, None] - y
-    a = (u * cos + v * sin) // (4 * radius)  # 4096 / (4 * radius) is 1024 / radius
-    b = (v * cos - u * sin) // (4 * radius)
-    inside = np.empty(a.shape, bool)
+    u = (line - x[:, None]).astype(np.int32)[:, None, :]
+    v = (line - y[:, None]).astype(np.int32)[:, :, None]
+    cos, sin = np.array([256 * cos // radius, 256 * sin // radius], np.int32)[..., None, None]
+    a = (u * cos + v * sin) >> 10
+    b = (v * cos - u * sin) >> 10
+    inside = np.empty(a.shape, np.uint8)
     for label in np.unique(labels):
         chosen = labels == label
         inside[chosen] = SHAPES[CLASSES[label]](a[chosen], b[chosen])
-    cover = inside.reshape(count, size, FINER, size, FINER).sum((2, 4))[..., None]  # 0..9
+    cover = np.add.reduceat(inside, range(0, fine, FINER), axis=1)
+    cover = np.add.reduceat(cover, range(0, fine, FINER), axis=2)[..., None]  # 0..9
 
     slope = (shade[:, None, :] * (2 * np.arange(size) - size)[None, :, None]) // (2 * size)
     ground = (ground[:, None, :] + slope)[:, :, None, :]  # (n, size, 1, 3)
-    picture = (ink[:, None, None, :] * cover + ground * (FINER**2 - cover)) // FINER**2
+    picture = ground + (ink[:, None, None, :] - ground) * cover // FINER**2
     noise = bits.random_raw((count, size, size)).astype("<u8")  # of 8 bytes, 6 are used
     noise = noise.view(np.uint8).reshape(count, size, size, 8)[..., :6].astype(np.int64)
     grain = (noise[..., :3] + noise[..., 3:] - 255) // 16

@@ -205,8 +205,9 @@ def settings(recipe: Mapping[str, Any], always: Iterable[str] = ALWAYS) -> dict[
 def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """A short name for each run of a comparison: the model and, if need be, what sets it apart."""
     models = [document["model"]["name"] for document in documents]
-    if len(set(models)) == len(models):
-        return models
+    placed = [
+        f"{document['model']['name']} on {document['dataset']['name']}" for document in documents
+    ]
     recipes = [settings(document["recipe"]) for document in documents]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe)
     apart = [key for key in keys if len({recipe.get(key) for recipe in recipes}) > 1]
@@ -214,7 +215,8 @@ def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list
     for model, recipe in zip(models, recipes, strict=True):
         words = [f"{key}={recipe[key]}" for key in apart if key in recipe]
         told.append(" ".join(words if len(set(models)) == 1 else [model, *words]))
-    return told if len(apart) <= 3 and len(set(told)) == len(told) else list(names)
+    choices = [models, placed, told if len(apart) <= 3 else names]
+    return next((list(c) for c in choices if len(set(c)) == len(c)), list(names))
 
 
 def as_typed(value: Any) -> str:

@@ -80,11 +80,13 @@ def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: i
             ends.append(End(epochs[-1], values[-1], f"{split} {value}", style["color"]))
         _epochs(axes, metric, splits.values(), unit)
         if best_epoch:
+            top = "accuracy" not in metric  # away from where the lines end
+            late = best_epoch > np.mean(axes.get_xlim())
             axes.axvline(best_epoch, color=INK, linewidth=0.8, linestyle=":")
             axes.annotate(
-                f" best epoch: {best_epoch} ", (best_epoch, 0.98), color=INK, fontsize=8.5,
-                xycoords=("data", "axes fraction"), va="top",
-                ha="right" if best_epoch > np.mean(axes.get_xlim()) else "left",
+                f" best epoch: {best_epoch} ", (best_epoch, 0.98 if top else 0.02), color=INK,
+                xycoords=("data", "axes fraction"), fontsize=8.5, va="top" if top else "bottom",
+                ha="right" if late else "left",
             )  # fmt: skip
         _label_ends(axes, ends)
     _save(figure, path)
@@ -247,8 +249,6 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
 
 # ---------------------------------------------------------------- pictures of the data
 
-COLUMNS = 8
-
 
 def draw_grid(
     path: Path,
@@ -262,17 +262,18 @@ def draw_grid(
 
     Where all of them are mistakes, frames would say nothing.
     """
-    rows = math.ceil(len(images) / COLUMNS)
+    columns = min(8, len(images))
+    rows = math.ceil(len(images) / columns)
     # One axis for all, where a picture has side 1: forty small ones would take seconds to lay out.
     wide, high = 1.08, 1.36
-    figure = _figure(1.22 * wide * COLUMNS, 1.22 * high * rows + 0.4, title)
+    figure = _figure(1.22 * wide * columns, 1.22 * high * rows + 0.4, title)
     axes = figure.add_subplot()
     axes.set_axis_off()
     guesses = probabilities.argmax(1)
     wrong = np.zeros(len(images), bool) if labels is None else guesses != labels
     framed = wrong & (not wrong.all())
     for i, picture in enumerate(images):
-        x, y = wide * (i % COLUMNS), high * (i // COLUMNS)
+        x, y = wide * (i % columns), high * (i // columns)
         axes.imshow(
             picture[..., 0] if picture.shape[2] == 1 else picture, cmap="gray", vmin=0, vmax=255,
             extent=(x, x + 1, y + 1, y), interpolation="nearest" if len(picture) < 96 else "auto",
@@ -284,7 +285,7 @@ def draw_grid(
         if labels is not None and wrong[i]:
             caption += f"\nis {_short(classes[labels[i]], 15)}"
         axes.text(x + 0.5, y + 1.05, caption, ha="center", va="top", color=colour, fontsize=8.5)
-    axes.set_xlim(-0.02, wide * COLUMNS - 0.05)
+    axes.set_xlim(-0.02, wide * columns - 0.05)
     axes.set_ylim(high * rows, -0.02)
     _save(figure, path)
 

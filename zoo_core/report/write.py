@@ -51,10 +51,13 @@ def write_report(run: Run, dataset: Dataset | None = None) -> Path:
 def build_report(run: Run, dataset: Dataset | None = None) -> Report:
     """As write_report, with all that there is to say about it."""
     predictions, facts = read_facts(run)
-    drawn = draw_pictures(facts, predictions, dataset)
     path = run.path / "report.md"
-    with atomic_write(path) as temporary:
-        temporary.write_text(markdown(facts, drawn), encoding="utf-8")
+    try:
+        drawn = draw_pictures(facts, predictions, dataset)
+        with atomic_write(path) as temporary:
+            temporary.write_text(markdown(facts, drawn), encoding="utf-8")
+    except OSError as error:
+        raise ZooError(f"{path} could not be written: {error.strerror}") from error
     return Report(path, [run.path / "pictures" / name for name in drawn], facts.remarks)
 
 
@@ -186,5 +189,5 @@ def draw_predictions(
         wrong = np.flatnonzero(probabilities.argmax(1) != labels)
         sure = wrong[np.argsort(-probabilities[wrong].max(1), kind="stable")][:SHOWN]
         if len(sure):
-            those = f"the {len(sure)} surest of" if len(sure) < len(wrong) else "all"
-            grid("mistakes.png", sure, f"{those} {len(wrong):,} mistakes")
+            those = f"the {len(sure)} surest of {len(wrong):,}" if len(sure) < len(wrong) else "all"
+            grid("mistakes.png", sure, f"{those} mistakes")

@@ -127,6 +127,9 @@ class Trainer(Protocol):
 
     def describe(self, model: Any) -> Description: ...
 
+    def environment(self, device: str) -> dict[str, Any]:
+        """For run.json: versions of what the result depends on, `device` and `threads`."""
+
     def fit(self, job: Job) -> Fitted | None:
         """Train. None in a process that does not own the run."""
 

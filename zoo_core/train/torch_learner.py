@@ -88,6 +88,10 @@ class TorchLearner:
             if last:
                 self._apply(name, place.lr)
 
+        if not len(batch):  # the last batch may be smaller than the number of processes
+            for name in self.optimizers:
+                self._apply(name, place.lr)
+            return
         with self.runtime.autocast():
             figures = self.task.step(batch, update)
         self._count += len(batch)

@@ -52,7 +52,11 @@ class Runtime:
         """
         if self._accelerator is None:
             return
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        # A process without pictures in this batch has no gradients, and takes part all the same.
+        for p in (given := list(parameters)):
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        gradients = [p.grad for p in given if p.grad is not None]
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
         flat = self._accelerator.reduce(flat, reduction="sum")
         parts = flat.split([gradient.numel() for gradient in gradients])

@@ -13,6 +13,7 @@ from zoo_core.models import build_target
 from zoo_core.train.job import Description, Fitted, Job
 from zoo_core.train.loop import Loop
 from zoo_core.train.torch_learner import TorchLearner, fill
+from zoo_core.train.torch_runtime import choose_device
 from zoo_core.types import ModelEntry
 
 
@@ -45,6 +46,13 @@ class TorchTrainer:
             bytes=sum(t.numel() * t.element_size() for t in model.state_dict().values()),
             structure=str(model),
         )
+
+    def environment(self, device: str) -> dict[str, Any]:
+        return {
+            "torch": torch.__version__,
+            "device": str(choose_device(device)),
+            "threads": torch.get_num_threads(),
+        }
 
     def fit(self, job: Job) -> Fitted | None:
         # The weights at the start are a function of the seed, on every machine and in any process.

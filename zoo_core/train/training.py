@@ -115,15 +115,16 @@ def resume(
             "start a new run, or bring the old pictures back",
         )
     trainer = trainer_of(entry)
-    for name, version in versions(trainer, entry).items():
+    device = device or document["environment"]["device"]
+    for name, now in environment(trainer, entry, device).items():
         before = document["environment"].get(name)
-        if before not in (None, version):
-            display.warn(f"{name} was {before} and is now {version}: the result may differ")
+        if before != now:
+            display.warn(f"{name} was {before} and is now {now}: the result may differ")
     owned = process()[0] == 0
     job = Job(
         entry, _tuples(document["model"]["config"]), data, recipe,
         Preprocess.from_dict(document["preprocess"]), run if owned else None,
-        Events(display.warn), display, device or document["environment"]["device"],
+        Events(display.warn), display, device,
         resume_from=run, checkpoint_seconds=checkpoint_seconds,
     )  # fmt: skip
     if owned:
@@ -318,13 +319,7 @@ def _document(
         "recipe_name": recipe_name,
         "recipe": asdict(job.recipe),
         "preprocess": job.preprocess.to_dict(),
-        "environment": versions(trainer, entry)
-        | {
-            "platform": platform.platform(),
-            "processor": processor(),
-            "device": job.device,
-            "processes": process()[1],
-        },
+        "environment": environment(trainer, entry, job.device),
         "parameters": {
             "trainable": described.trainable,
             "total": described.total,
@@ -336,19 +331,21 @@ def _document(
     }
 
 
-def versions(trainer: Trainer, entry: ModelEntry) -> dict[str, str]:
-    """Of everything that the bytes of the result depend on."""
-    from importlib.metadata import version
-
+def environment(trainer: Trainer, entry: ModelEntry, device: str) -> dict[str, Any]:
+    """What the bytes of the result depend on, besides the settings."""
     import zoo
 
-    found = {"zoo-core": zoo.__version__, "python": platform.python_version()}
-    found["numpy"] = version("numpy")
-    if trainer.backend != "numpy":
-        found[trainer.backend] = version(trainer.backend)
-    if entry.provider:
-        found[entry.provider.distribution] = entry.provider.version
-    return found
+    provider = entry.provider
+    return {
+        "zoo-core": zoo.__version__,
+        **({provider.distribution: provider.version} if provider else {}),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        **trainer.environment(device),
+        "processes": process()[1],
+        "platform": platform.platform(),
+        "processor": processor(),
+    }
 
 
 def processor() -> str:

@@ -75,8 +75,7 @@ class Module:
             elif not np.can_cast(value.dtype, own[name].dtype, "same_kind"):
                 problems.append(f"{name} is {own[name].dtype}, not {value.dtype}")
         if problems:
-            text = "; ".join(problems)
-            raise RuntimeError(f"the state dict does not fit {type(self).__name__}: {text}")
+            raise RuntimeError(f"the state dict does not fit this module: {'; '.join(problems)}")
         for name, value in found.items():
             own[name][...] = value
 

@@ -176,13 +176,11 @@ class AvgPool2d(_Pool2d):
         return node(windows.sum(axis=(4, 5)) / count, (x, rule))
 
 
-def _dot(a: Array, b: Array) -> Array:
-    """The sum of a * b over each channel, (C,), without an array for the product."""
+def _dot(a: Array, b: Array) -> Array:  # the sum of a * b over each channel, (C,)
     return np.asarray(np.einsum("bchw,bchw->c", a, b))
 
 
-def _wide(values: Array) -> Array:
-    """(C,) to (C, 1, 1): one number per channel, to broadcast over images."""
+def _wide(values: Array) -> Array:  # (C,) to (C, 1, 1), to broadcast over images
     return values[:, None, None]
 
 
@@ -206,9 +204,8 @@ class BatchNorm2d(Module):
         x_hat = x.data - _wide(mean)  # (B, C, H, W)
         if training:
             var = _dot(x_hat, x_hat) / n
-            unbiased = var * (n / (n - 1))
             self.running_mean.data += self.momentum * (mean - self.running_mean.data)
-            self.running_var.data += self.momentum * (unbiased - self.running_var.data)
+            self.running_var.data += self.momentum * (var * n / (n - 1) - self.running_var.data)
             self.num_batches_tracked.data += 1
         inv_std = 1 / np.sqrt(var + self.eps)
         x_hat *= _wide(inv_std)

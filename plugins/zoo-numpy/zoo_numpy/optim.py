@@ -47,9 +47,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """`state` maps names to arrays, for safetensors; `param_groups` is options, for JSON."""
-        named = {
-            f"{i}.{k}": v.copy() for i, state in enumerate(self.state) for k, v in state.items()
-        }
+        named = {f"{i}.{k}": v.copy() for i, s in enumerate(self.state) for k, v in s.items()}
         options = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
         return {"state": named, "param_groups": options}
 

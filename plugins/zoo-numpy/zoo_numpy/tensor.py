@@ -96,7 +96,7 @@ class Tensor:
             grad = grads.pop(id(tensor))  # complete: all that used this tensor came before it
             if not tensor._inputs:
                 total = grad if tensor.grad is None else tensor.grad.data + grad
-                tensor.grad = Tensor(np.array(total, dtype=tensor.dtype))  # a copy, its own
+                tensor.grad = Tensor(np.array(total, tensor.dtype, order="C"))  # its own copy
                 continue
             for source, rule in tensor._inputs:
                 part = _unbroadcast(np.asarray(rule(grad)), source.shape)

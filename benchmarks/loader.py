@@ -1,0 +1,171 @@
+"""Batches a second of Zoo's loader against torchvision's usual way, measured in one run.
+
+    python benchmarks/loader.py
+
+The usual way is a Dataset that makes a PIL image of each picture, ToTensor, Normalize and a
+DataLoader with 0 and with 2 workers; ratios are against the better of the two. Also printed: the
+share of an MLP's training epoch that goes into data, and the peak memory of an epoch. CIFAR-10 is
+used if it is in the cache, random pictures of the same shape otherwise: the times are the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from zoo_core.data.arrays import Split
+from zoo_core.data.loader import Loader
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.errors import ZooError
+
+BATCH = 128
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+PREPROCESS = Preprocess(32, 3, MEAN, STD)
+WORDS = ("flip", "crop:4")
+USUAL_PICTURES = 10_000  # enough for the slow side; the rate does not depend on it
+
+
+def training_pictures() -> Split:
+    from zoo_core.data.datasets import open_dataset
+
+    try:
+        return open_dataset("cifar10", fetch=False).train
+    except ZooError:
+        rng = np.random.default_rng(0)
+        images = rng.integers(0, 256, (50_000, 32, 32, 3), dtype=np.uint8)
+        return Split(images, rng.integers(0, 10, 50_000))
+
+
+def usual(split: Split, augmented: bool, workers: int) -> Iterator[int]:
+    """Batch sizes of one epoch, the way a tutorial loads pictures."""
+    from PIL import Image
+    from torch.utils.data import DataLoader, Dataset
+    from torchvision import transforms
+
+    steps = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    if augmented:
+        random = [transforms.RandomHorizontalFlip(), transforms.RandomCrop(32, padding=4)]
+        steps = [*random, *steps]
+    transform = transforms.Compose(steps)
+    assert split.labels is not None
+    labels = split.labels.tolist()
+
+    class Pictures(Dataset):
+        def __len__(self) -> int:
+            return USUAL_PICTURES
+
+        def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+            return transform(Image.fromarray(split.images[index])), labels[index]
+
+    for images, _ in DataLoader(Pictures(), BATCH, shuffle=True, num_workers=workers):
+        yield len(images)
+
+
+def ours(split: Split, augment: tuple[str, ...], epoch: int, **options: object) -> Iterator[int]:
+    loader = Loader(split, batch_size=BATCH, preprocess=PREPROCESS, augment=augment, **options)
+    for batch in loader.epoch(epoch):
+        yield len(batch)
+
+
+def rate(epoch: Callable[[], Iterator[int]], warm: int = 4) -> float:
+    """Pictures a second, after the first batches: starting workers is not counted against them."""
+    batches = epoch()
+    for _ in range(warm):
+        next(batches)
+    start = time.perf_counter()
+    count = sum(batches)
+    return count / (time.perf_counter() - start)
+
+
+def compare(split: Split, augment: tuple[str, ...], rounds: int = 4) -> None:
+    sides: dict[str, Callable[[], Iterator[int]]] = {
+        "usual, 0 workers": lambda: usual(split, bool(augment), 0),
+        "usual, 2 workers": lambda: usual(split, bool(augment), 2),
+        "zoo": lambda: ours(split, augment, 0),
+        "zoo, channels last": lambda: ours(split, augment, 0, channels_last=True),
+        "zoo, numpy": lambda: ours(split, augment, 0, backend="numpy"),
+    }
+    best = dict.fromkeys(sides, 0.0)
+    for _ in range(rounds):  # side by side, so that a busy moment meets all of them
+        for name, epoch in sides.items():
+            repeats = 1 if name.startswith("usual") else 3
+            best[name] = max(best[name], *(rate(epoch) for _ in range(repeats)))
+    reference = max(best["usual, 0 workers"], best["usual, 2 workers"])
+    print(f"\n{' + '.join(augment) or 'plain'}: pictures a second, best of {rounds} rounds")
+    for name, value in best.items():
+        print(f"  {name:20s}{value:12,.0f}{value / reference:8.1f}x")
+
+
+def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
+    """Of an epoch of the mlp, how much is data; the least of three epochs."""
+    torch.manual_seed(0)
+    sizes = (3072, 512, 256, 10)
+    layers = [nn.Linear(a, b) for a, b in itertools.pairwise(sizes)]
+    model = nn.Sequential(nn.Flatten(), layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+    optimizer = torch.optim.Adam(model.parameters())
+    loader = Loader(split, batch_size=BATCH, preprocess=PREPROCESS, augment=augment)
+    shares = []
+    for epoch in range(3):
+        data = 0.0
+        start = time.perf_counter()
+        for number in range(len(loader)):
+            before = time.perf_counter()
+            batch = loader.batch(epoch, number)
+            data += time.perf_counter() - before
+            loss = nn.functional.cross_entropy(model(batch.images), batch.labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        shares.append(data / (time.perf_counter() - start))
+    return min(shares)
+
+
+def peak_memory() -> None:
+    """In a process of its own: what an epoch adds to the uint8 data, as JSON on stdout."""
+
+    def peak() -> int:  # getrusage would also count what the parent process had
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if "VmHWM" in line)
+
+    warm = Split(np.zeros((2 * BATCH, 32, 32, 3), np.uint8), np.zeros(2 * BATCH, np.int64))
+    for _ in ours(warm, WORDS, 0):
+        pass
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the imports
+    before = peak()
+    images = np.ones((50_000, 32, 32, 3), np.uint8)
+    for _ in ours(Split(images, np.zeros(50_000, np.int64)), WORDS, 0):
+        pass
+    print(json.dumps({"grown": peak() - before, "data": images.nbytes}))
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--memory"]:
+        return peak_memory()
+    split = training_pictures()
+    print(f"{len(split):,} pictures, batch {BATCH}, {torch.get_num_threads()} threads")
+    for augment in ((), WORDS):
+        compare(split, augment)
+    print("\nshare of an mlp training epoch (3072-512-256-10, Adam) that goes into data")
+    for augment in ((), WORDS):
+        name = " + ".join(augment) or "plain"
+        print(f"  {name:20s}{share_of_training(split, augment):12.1%}")
+    if sys.platform != "linux":
+        return
+    output = subprocess.check_output([sys.executable, __file__, "--memory"], text=True)
+    memory = json.loads(output)
+    batch = BATCH * 32 * 32 * 3 * 4
+    ratio = (memory["grown"] - 2 * batch) / memory["data"]
+    print(f"\npeak memory of an epoch, less two batches: {ratio:.2f}x the uint8 pictures")
+
+
+if __name__ == "__main__":
+    main()

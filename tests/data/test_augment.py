@@ -1,0 +1,338 @@
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+from zoo_core.data.arrays import Split
+from zoo_core.data.augment import (
+    Affine,
+    Crop,
+    CutMix,
+    Cutout,
+    Flip,
+    ResizedCrop,
+    parse_augment,
+)
+from zoo_core.data.augment_ops import MovePlan, open_ops
+from zoo_core.data.draws import Draws
+from zoo_core.data.loader import Loader
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.errors import OptionError
+
+N = 60
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, (N, 12, 12, 3), dtype=np.uint8)
+GREY = RNG.integers(0, 256, (N, 12, 12, 1), dtype=np.uint8)
+LABELS = np.arange(N) % 10
+# Pictures come out as they went in: mean 0 and std 1/255 keep the values 0 to 255.
+PLAIN = Preprocess(12, 3, (0.0,), (1 / 255,))
+BACKENDS = ("numpy", "torch")
+
+
+def pictures(backend, *words, size=12, images=IMAGES, **options):
+    """All pictures of an epoch in order, changed by the words: (n, h, w, c)."""
+    preprocess = Preprocess(size, images.shape[3], (0.0,), (1 / 255,))
+    loader = Loader(
+        Split(images, LABELS),
+        batch_size=N,
+        preprocess=preprocess,
+        augment=words,
+        shuffle=False,
+        backend=backend,
+        **options,
+    )
+    return np.asarray(loader.batch(0, 0).images).transpose(0, 2, 3, 1)
+
+
+def draws(epoch=0, n=N):
+    return Draws(0, epoch, np.arange(n))
+
+
+def test_words_are_parsed():
+    words = (
+        "flip",
+        "crop:4",
+        "cutout:8",
+        "affine:rotate=10,shift=3,scale=0.1",
+        "resized_crop:224,scale=0.3-1",
+        "cutmix:1.0",
+    )
+    assert parse_augment(words) == (
+        Flip(),
+        Crop(4),
+        Cutout(8),
+        Affine(rotate=10, shift=3, scale=0.1),
+        ResizedCrop(224, (0.3, 1.0)),
+        CutMix(1.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "hint"),
+    [
+        ("flop", "no augmentation 'flop'", "did you mean flip"),
+        ("Crop:4", "no augmentation 'Crop'", "did you mean crop"),
+        ("blur", "no augmentation 'blur'", "there are flip, crop"),
+        ("crop", "does not say its pixels", "write it like crop:4"),
+        ("crop:", "does not say its pixels", "write it like crop:4"),
+        ("crop:four", "'four' is no pixels", "write it like crop:4"),
+        ("crop:4.5", "'4.5' is no pixels", "write it like crop:4"),
+        ("crop:0", "pixels of crop must be from 1", "write it like crop:4"),
+        ("crop:4,4", "cannot have '4'", "write it like crop:4"),
+        ("crop:4,pixels=4", "cannot have 'pixels=4'", "write it like crop:4"),
+        ("flip:1", "cannot have '1'", "write it like flip"),
+        ("affine:rotate=nan", "rotate of affine must be from 0", "write it like affine"),
+        ("affine:shear=2", "cannot have 'shear=2'", "write it like affine"),
+        ("resized_crop:8,scale=1-0.1", "scale of resized_crop", "write it like resized_crop"),
+        ("resized_crop:8,scale=0.5", "is no scale", "write it like resized_crop"),
+        ("cutmix:0", "alpha of cutmix", "write it like cutmix"),
+    ],
+)
+def test_a_word_that_cannot_be_meant_says_what_to_write(word, message, hint):
+    with pytest.raises(OptionError, match=message) as caught:
+        parse_augment((word,))
+    assert hint in caught.value.hint
+
+
+def test_a_word_may_stand_once():
+    with pytest.raises(OptionError, match="'crop' twice"):
+        parse_augment(("crop:2", "flip", "crop:3"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_changes_without_words(backend):
+    assert np.array_equal(pictures(backend), IMAGES)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_flip_mirrors_about_half_of_the_pictures(backend):
+    flipped = draws().coins("flip")
+    assert 0.25 < flipped.mean() < 0.75
+    expected = np.where(flipped[:, None, None, None], IMAGES[:, :, ::-1], IMAGES)
+    assert np.array_equal(pictures(backend, "flip"), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("images", [IMAGES, GREY])
+@pytest.mark.parametrize(("word", "mode"), [("crop", "constant"), ("shift", "reflect")])
+def test_crop_and_shift_cut_a_window_out_of_the_padded_picture(backend, images, word, mode):
+    y = draws().integers(f"{word}.y", 0, 8)
+    x = draws().integers(f"{word}.x", 0, 8)
+    assert set(y) == set(x) == set(range(9))
+    padded = np.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)), mode=mode)
+    expected = [padded[i, y[i] : y[i] + 12, x[i] : x[i] + 12] for i in range(N)]
+    assert np.array_equal(pictures(backend, f"{word}:4", images=images), expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_flip_and_crop_are_done_in_one_pass_in_either_order(backend):
+    flipped = np.where(draws().coins("flip")[:, None, None, None], IMAGES[:, :, ::-1], IMAGES)
+    assert np.array_equal(
+        pictures(backend, "flip", "crop:3"), pictures(backend, "crop:3", images=flipped)
+    )
+    assert np.array_equal(pictures(backend, "flip", "crop:3"), pictures(backend, "crop:3", "flip"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_words_run_in_the_order_written(backend):
+    first = pictures(backend, "affine:rotate=20", "flip")
+    turned = pictures(backend, "affine:rotate=20")
+    flip = draws().coins("flip")[:, None, None, None]
+    assert np.array_equal(first, np.where(flip, turned[:, :, ::-1], turned))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_too_wide_a_crop_is_refused(backend):
+    with pytest.raises(OptionError, match="12 pixels to move by are too many for 12 x 12"):
+        pictures(backend, "crop:12")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_affine_map_without_parameters_changes_nothing(backend):
+    assert np.allclose(pictures(backend, "affine"), IMAGES, atol=0.01)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_warp_by_a_quarter_turn_and_by_whole_pixels(backend):
+    ops = open_ops(backend)
+    images, _ = ops.place(IMAGES[:1], np.arange(1))
+    turn = np.array([[[0, 1, 0], [-1, 0, 11]]], np.float32)
+    turned = np.asarray(ops.warp(images, turn, (12, 12), clamp=False))
+    assert np.allclose(turned[0], np.rot90(IMAGES[0], -1), atol=0.01)
+    right = np.array([[[1, 0, -2], [0, 1, 0]]], np.float32)
+    moved = np.asarray(ops.warp(images, right, (12, 12), clamp=False))[0]
+    assert np.allclose(moved[:, 2:], IMAGES[0][:, :-2], atol=0.01)
+    assert np.allclose(moved[:, :2], 0, atol=0.01)
+    clamped = np.asarray(ops.warp(images, right, (12, 12), clamp=True))[0]
+    assert np.allclose(clamped[:, :2], IMAGES[0][:, :1], atol=0.01)
+
+
+def test_affine_maps_rotate_about_the_centre_within_their_limits():
+    matrices = Affine(rotate=30, shift=2, scale=0.2).matrices(draws(n=2000), 12, 12)
+    linear = matrices[:, :, :2].astype(float)
+    factor = 1 / np.sqrt(np.linalg.det(linear))
+    assert 0.8 <= factor.min() < 0.82 and 1.18 < factor.max() <= 1.2
+    degrees = np.degrees(np.arctan2(linear[:, 0, 1], linear[:, 0, 0]))
+    assert -30 <= degrees.min() < -29 and 29 < degrees.max() <= 30
+    # Where the centre of the picture went: the shift, up to two pixels each way.
+    centre = np.linalg.solve(linear, (5.5 - matrices[:, :, 2])[..., None])[..., 0] - 5.5
+    assert 1.9 < np.abs(centre).max() <= 2.0001
+
+
+def test_resized_crops_lie_inside_the_picture_and_have_the_stated_area():
+    boxes = ResizedCrop(8, (0.2, 0.5)).boxes(draws(n=5000), 12, 12)
+    left, top, w, h = boxes.T
+    assert left.min() >= 0 and top.min() >= 0
+    assert (left + w).max() <= 12 + 1e-9 and (top + h).max() <= 12 + 1e-9
+    area, ratio = w * h / 144, w / h
+    assert 0.2 - 1e-9 <= area.min() < 0.21 and 0.49 < area.max() <= 0.5 + 1e-9
+    assert 0.75 - 1e-9 <= ratio.min() < 0.76 and 1.32 < ratio.max() <= 4 / 3 + 1e-9
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_resized_crop_of_everything_at_the_old_size_changes_nothing(backend):
+    ops = open_ops(backend)
+    images, _ = ops.place(IMAGES, np.arange(N))
+    whole = np.tile(np.array([[1, 0, 0], [0, 1, 0]], np.float32), (N, 1, 1))
+    assert np.allclose(ops.warp(images, whole, (12, 12), clamp=True), IMAGES, atol=0.01)
+    constant = np.full_like(IMAGES, 200)
+    cut = pictures(backend, "resized_crop:20", size=20, images=constant)
+    assert cut.shape == (N, 20, 20, 3)
+    assert np.allclose(cut, 200, atol=0.01)  # no black edge comes in
+
+
+@pytest.mark.parametrize("size", [5, 12, 30])
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_resize_agrees_with_pillow_and_between_the_backends(size, interpolation):
+    soft = IMAGES // 4 + 96  # Pillow clips between rows and columns, where bicubic overshoots
+    results = []
+    for backend in BACKENDS:
+        ops = open_ops(backend)
+        images, _ = ops.place(soft, np.arange(N))
+        results.append(np.asarray(ops.resize(images, (size, size), interpolation)))
+    assert np.allclose(*results, atol=1e-3)
+    method = getattr(Image.Resampling, interpolation.upper())
+    for image, resized in zip(soft, results[0], strict=True):
+        expected = np.asarray(Image.fromarray(image).resize((size, size), method), float)
+        assert np.abs(expected - resized).max() < 1.6  # Pillow rounds twice
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cutout_covers_one_square_with_the_mean(backend):
+    preprocess = Preprocess(12, 3, (0.4, 0.5, 0.6), (0.2,))
+    bright = Split(np.full((N, 12, 12, 3), 255, np.uint8), LABELS)
+    loader = Loader(
+        bright, batch_size=N, preprocess=preprocess, augment=("cutout:4",), backend=backend
+    )
+    covered = np.asarray(loader.batch(0, 0).images) == 0  # 0 is the mean, after normalisation
+    assert np.array_equal(covered.any(axis=1), covered.all(axis=1))
+    for picture in covered[:, 0]:
+        rows, columns = np.flatnonzero(picture.any(axis=1)), np.flatnonzero(picture.any(axis=0))
+        assert picture.sum() == len(rows) * len(columns)
+        assert np.all(np.diff(rows) == 1) and np.all(np.diff(columns) == 1)
+        for side in (rows, columns):
+            assert len(side) == 4 or side[0] == 0 or side[-1] == 11
+            assert 2 <= len(side) <= 4
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_mixup_blends_each_picture_with_the_next_by_its_weight(backend):
+    split = Split(IMAGES, LABELS)
+    loader = Loader(split, batch_size=25, preprocess=PLAIN, mixup=0.4, backend=backend)
+    plain = Loader(split, batch_size=N, preprocess=PLAIN, backend=backend).batch(0, 0)
+    order = np.append(plain.indices, plain.indices[0])  # the last is mixed with the first
+    seen = 0
+    for batch in loader.epoch(0):
+        following = order[seen + 1 : seen + 1 + len(batch)]
+        weight = np.asarray(batch.weight)
+        assert weight.dtype == np.float32 and weight.min() >= 0 and weight.max() <= 1
+        share = weight[:, None, None, None]
+        expected = IMAGES[batch.indices] * share + IMAGES[following] * (1 - share)
+        assert np.allclose(np.asarray(batch.images).transpose(0, 2, 3, 1), expected, atol=0.01)
+        assert np.array_equal(batch.labels, LABELS[batch.indices])
+        assert np.array_equal(batch.mixed_labels, LABELS[following])
+        seen += len(batch)
+    assert seen == N
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cutmix_pastes_a_box_and_weighs_labels_by_its_area(backend):
+    images = np.tile(np.arange(N, dtype=np.uint8)[:, None, None, None], (1, 12, 12, 3))
+    loader = Loader(
+        Split(images, LABELS),
+        batch_size=N,
+        preprocess=PLAIN,
+        augment=("cutmix:1",),
+        shuffle=False,
+        backend=backend,
+    )
+    batch = loader.batch(0, 0)
+    values = np.asarray(batch.images)
+    for i in range(N):
+        own, other = np.isclose(values[i, 0], i), np.isclose(values[i, 0], (i + 1) % N)
+        assert np.all(own | other)
+        assert np.isclose(own.mean(), batch.weight[i])
+        rows, columns = other.any(axis=1), other.any(axis=0)
+        assert other.sum() == rows.sum() * columns.sum()
+    assert 0.3 < np.asarray(batch.weight).mean() < 0.8
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_mixup_and_cutmix_together_take_turns(backend):
+    images = np.tile(np.arange(N, dtype=np.uint8)[:, None, None, None], (1, 12, 12, 3))
+    loader = Loader(
+        Split(images, LABELS),
+        batch_size=N,
+        preprocess=PLAIN,
+        augment=("cutmix:1",),
+        mixup=1.0,
+        shuffle=False,
+        backend=backend,
+    )
+    batch = loader.batch(0, 0)
+    values, weight = np.asarray(batch.images)[:, 0], np.asarray(batch.weight)
+    blended = np.ptp(values, axis=(1, 2)) < 1e-3
+    assert 0.2 < blended.mean() < 0.8
+    following = (np.arange(N) + 1) % N
+    # Either way the mean of a picture is its own value and the next one's, by weight.
+    assert np.allclose(
+        values.mean(axis=(1, 2)), np.arange(N) * weight + following * (1 - weight), atol=0.01
+    )
+
+
+AGREE = [
+    (),
+    ("flip",),
+    ("flip", "crop:3"),
+    ("shift:3",),
+    ("crop:2", "cutout:5"),
+    ("affine:rotate=25,shift=2,scale=0.2", "flip"),
+    ("flip", "resized_crop:12,scale=0.1-1"),
+    ("resize:9", "crop:2", "resized_crop:12"),
+    ("crop:2", "cutmix:1"),
+]
+
+
+@pytest.mark.parametrize("words", AGREE, ids="+".join)
+@pytest.mark.parametrize("images", [IMAGES, GREY])
+@pytest.mark.parametrize("mixup", [0.0, 0.3])
+def test_both_backends_make_the_same_pictures(words, images, mixup):
+    numpy, torch_ = (pictures(b, *words, images=images, mixup=mixup) for b in BACKENDS)
+    assert numpy.dtype == torch_.dtype == np.float32
+    assert np.allclose(numpy, torch_, atol=2e-2)  # of 255
+    interpolated = any(word.startswith(("affine", "resize")) for word in words)
+    assert interpolated or np.array_equal(numpy, torch_)
+
+
+def test_a_plan_of_nothing_takes_the_pictures_asked_for():
+    for backend in BACKENDS:
+        ops = open_ops(backend)
+        images, rows = ops.place(IMAGES, np.array([5, 3]))
+        assert np.array_equal(ops.move(images, MovePlan(rows)), IMAGES[[5, 3]])
+
+
+def test_the_antialiased_resize_is_that_of_torch():
+    planes = torch.from_numpy(IMAGES).permute(0, 3, 1, 2).float()
+    expected = F.interpolate(planes, (7, 7), mode="bilinear", antialias=True).permute(0, 2, 3, 1)
+    assert np.allclose(open_ops("numpy").resize(IMAGES, (7, 7), "bilinear"), expected, atol=1e-3)

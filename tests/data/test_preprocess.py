@@ -1,0 +1,119 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from zoo_core.data.arrays import Dataset, Split
+from zoo_core.data.loader import Loader
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.errors import OptionError
+
+RNG = np.random.default_rng(2)
+COLOUR = RNG.integers(0, 256, (9, 16, 16, 3), dtype=np.uint8)
+GREY = RNG.integers(0, 256, (9, 16, 16, 1), dtype=np.uint8)
+MEAN, STD = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+
+
+def dataset(images=COLOUR, mean=MEAN, std=STD):
+    split = Split(images, np.zeros(len(images), np.int64))
+    return Dataset("pictures", split, None, ("one",), mean, std, digest="0" * 64)
+
+
+CASES = {
+    "as stored": (COLOUR, {}),
+    "larger": (COLOUR, {"size": 40}),
+    "smaller, bicubic": (COLOUR, {"size": 9, "interpolation": "bicubic"}),
+    "grey": (GREY, {}),
+    "grey to colour": (GREY, {"channels": 3, "size": 24}),
+    "colour to grey": (COLOUR, {"channels": 1}),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("case", CASES)
+def test_one_picture_gives_the_bits_that_evaluation_gave(case, backend, tmp_path):
+    images, overrides = CASES[case]
+    data = dataset(images, *((MEAN, STD) if images is COLOUR else ((0.13,), (0.31,))))
+    preprocess = Preprocess.for_dataset(data, overrides)
+    loader = Loader(
+        data.train, batch_size=len(images), preprocess=preprocess, shuffle=False, backend=backend
+    )
+    batch = np.asarray(loader.batch(0, 0).images)
+    for stored, expected in zip(images, batch, strict=True):
+        picture = Image.fromarray(stored[:, :, 0] if stored.shape[2] == 1 else stored)
+        picture.save(tmp_path / "picture.png")
+        for given in (stored, picture, tmp_path / "picture.png", str(tmp_path / "picture.png")):
+            alone = np.asarray(preprocess(given, backend=backend))
+            assert alone.shape == expected.shape and alone.tobytes() == expected.tobytes()
+    assert np.asarray(preprocess.batch(list(images), backend=backend)).tobytes() == batch.tobytes()
+
+
+def test_a_picture_of_another_size_goes_through_the_stored_size():
+    from zoo_core.data.pictures import fit_picture
+
+    photo = RNG.integers(0, 256, (50, 80, 3), dtype=np.uint8)
+    preprocess = Preprocess.for_dataset(dataset(), {"size": 20})
+    small = fit_picture(Image.fromarray(photo), 16, 3)
+    assert torch.equal(preprocess(photo), preprocess(small))
+    assert torch.equal(preprocess(Image.fromarray(photo)), preprocess(small))
+    assert preprocess(photo).shape == (3, 20, 20)
+
+
+def test_it_travels_as_json():
+    for overrides in ({}, {"size": 224, "interpolation": "bicubic"}, {"channels": 1}):
+        preprocess = Preprocess.for_dataset(dataset(), overrides)
+        record = json.loads(json.dumps(preprocess.to_dict()))
+        assert Preprocess.from_dict(record) == preprocess
+    assert Preprocess.for_dataset(dataset()).to_dict() == {
+        "size": 16,
+        "channels": 3,
+        "mean": [0.49, 0.48, 0.45],
+        "std": [0.25, 0.24, 0.26],
+        "interpolation": "bilinear",
+        "stored_size": 16,
+        "stored_channels": 3,
+    }
+
+
+def test_a_recipe_overrides_what_the_dataset_says():
+    preprocess = Preprocess.for_dataset(dataset(), {"mean": [0.5], "std": (0.2, 0.3, 0.4)})
+    assert preprocess.mean == (0.5, 0.5, 0.5) and preprocess.std == (0.2, 0.3, 0.4)
+    grey = Preprocess.for_dataset(dataset(), {"channels": 1})
+    assert len(grey.mean) == len(grey.std) == 1 and 0.47 < grey.mean[0] < 0.49
+    colour = Preprocess.for_dataset(dataset(GREY, (0.13,), (0.31,)), {"channels": 3})
+    assert colour.mean == (0.13,) * 3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason", "hint"),
+    [
+        ({"siez": 32}, "no setting 'siez'", "did you mean size"),
+        ({"stored_size": 32}, "no setting 'stored_size'", "size"),
+        ({"size": 0}, "size must be a whole number above 0, not 0", ""),
+        ({"size": "32"}, "size must be a whole number above 0, not '32'", ""),
+        ({"channels": 2}, "3 channels cannot become 2", ""),
+        ({"mean": (0.1, 0.2)}, "mean has 2 numbers for 3 channels", ""),
+        ({"mean": 0.5}, "mean must be one number for each channel", ""),
+        ({"std": (0.0,)}, "std must be above 0", ""),
+        ({"mean": (float("nan"),)}, "mean must be one number for each channel", ""),
+        ({"interpolation": "cubic"}, "bilinear or bicubic, not 'cubic'", ""),
+    ],
+)
+def test_settings_that_cannot_work_say_why(overrides, reason, hint):
+    with pytest.raises(OptionError, match=reason) as caught:
+        Preprocess.for_dataset(dataset(), overrides)
+    assert hint in caught.value.hint
+
+
+def test_a_record_must_be_complete_and_known():
+    with pytest.raises(OptionError, match="mean and std must be given"):
+        Preprocess.from_dict({"size": 32, "channels": 3})
+    with pytest.raises(OptionError, match="no setting 'crop'"):
+        Preprocess.from_dict({"size": 32, "channels": 3, "mean": [0], "std": [1], "crop": 1})
+
+
+def test_an_array_that_is_no_picture_is_refused():
+    with pytest.raises(OptionError, match="uint8"):
+        Preprocess.for_dataset(dataset())(np.zeros((16, 16, 3), np.float32))
