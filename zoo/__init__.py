@@ -2,8 +2,10 @@
 
     import zoo
 
-    zoo.list_models("cnn*")                  # names of the installed architectures
-    model = zoo.create("cnn", num_classes=10)  # a fresh, untrained network
+    zoo.list_models("cnn*")                     # names of the installed architectures
+    result = zoo.train("cnn", epochs=3)         # trains on real data; result.accuracy, result.path
+    zoo.predict(result.path, "cat.jpg")         # the most likely classes
+    model = zoo.create("cnn", num_classes=10)   # a fresh, untrained network
 
 Plugin authors need nothing else: `zoo.hookimpl` marks hooks, `zoo.ModelEntry` and its siblings
 describe what a plugin contributes. Names are imported when they are first used.
@@ -18,13 +20,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from zoo_core.api import create as create
+    from zoo_core.api import evaluate as evaluate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
+    from zoo_core.api import predict as predict
+    from zoo_core.api import train as train
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.sources import Source as Source
     from zoo_core.errors import SourceUnavailable as SourceUnavailable
     from zoo_core.errors import ZooError as ZooError
     from zoo_core.hookspecs import hookimpl as hookimpl
+    from zoo_core.train.torch_task import Task as Task
     from zoo_core.types import DatasetEntry as DatasetEntry
     from zoo_core.types import ModelEntry as ModelEntry
     from zoo_core.types import Recipe as Recipe
@@ -32,13 +38,17 @@ if TYPE_CHECKING:
 
 _HOME = {
     "create": "zoo_core.api",
+    "evaluate": "zoo_core.api",
     "info": "zoo_core.api",
     "list_models": "zoo_core.api",
+    "predict": "zoo_core.api",
+    "train": "zoo_core.api",
     "open_dataset": "zoo_core.data.datasets",
     "Source": "zoo_core.data.sources",
     "SourceUnavailable": "zoo_core.errors",
     "ZooError": "zoo_core.errors",
     "hookimpl": "zoo_core.hookspecs",
+    "Task": "zoo_core.train.torch_task",
     "DatasetEntry": "zoo_core.types",
     "ModelEntry": "zoo_core.types",
     "Recipe": "zoo_core.types",

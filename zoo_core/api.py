@@ -52,12 +52,12 @@ def train(
 ) -> Result:
     """Train a model and return the result: its run directory, metrics and report.
 
-        result = zoo.train("cnn", epochs=3, lr=1e-3, model_options={"dropout": 0.3})
+        result = zoo.train("cnn", epochs=3, lr=1e-3, settings={"model": {"dropout": 0.3}})
         result.accuracy, result.path
 
     model, dataset: names, or for the dataset a folder of pictures. recipe: one of the model's.
-    settings, changes: fields of the recipe to replace; `model`, `task` and `data` options are given
-    in settings, as in `settings={"model": {"dropout": 0.3}}`.
+    changes: fields of the recipe to replace. settings: the same as a mapping, for options of the
+    model, the task and the data. Ctrl-C raises an error that says how to resume.
     """
     from zoo_core.train.training import train as run
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def trainer_of(entry: ModelEntry) -> Trainer:
     """The trainer that a model names, ready to use."""
     trainer = registry().trainers.get(entry.trainer)
-    made: Trainer = resolve(trainer.target, f"trainer {trainer.name!r}")()
+    made: Trainer = resolve(trainer.target, f"model {entry.name!r}")()
     return made
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from fixtures import datasets as made
 from PIL import Image
-from support import environment
+from support import ROOT, environment
 
 PLUGIN = """
 import os
@@ -222,3 +222,11 @@ def test_on_a_terminal_there_is_a_progress_bar(tmp_path, folder):
     assert b"2/2" in shown
     assert b"decoding" in shown
     assert out.startswith(b"pets: 2 + 2 pictures")
+
+
+def test_the_example_of_the_documentation_works(zoo_command, tmp_path):
+    text = (ROOT / "docs" / "datasets.md").read_text()
+    source = text.split("```python\n# zoo_dots.py\n")[1].split("```")[0]
+    site = made.install_plugin(tmp_path / "docs-site", "zoo_dots", source)
+    done = zoo_command("data", "fetch", "dots", "--set", "size=8", PYTHONPATH=str(site))
+    assert done.stdout.startswith("dots: 80 + 20 pictures, 8 x 8 x 1, 2 classes, verified")

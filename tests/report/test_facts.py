@@ -14,11 +14,11 @@ from zoo_core.report.facts import (
     duration,
     labels,
     mixups,
-    settings,
     summarize,
     summarize_any,
 )
 from zoo_core.train.run import Run
+from zoo_core.train.settings import what_it_sets
 
 
 def test_a_complete_run_is_summed_up_by_its_result(tmp_path):
@@ -108,7 +108,7 @@ def test_classes_are_ranked_and_mixups_counted():
 
 def test_settings_are_what_differs_from_a_plain_recipe_and_what_everybody_asks_for(tmp_path):
     run = make_run(tmp_path, recipe={"augment": ("flip", "crop:4"), "model": {"dropout": 0.3}})
-    assert settings(json.loads(run.settings_file.read_text())["recipe"]) == {
+    assert what_it_sets(json.loads(run.settings_file.read_text())["recipe"]) == {
         "optimizer": "adam",
         "lr": "0.0002",
         "schedule": "cosine",

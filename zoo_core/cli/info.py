@@ -11,7 +11,8 @@ from zoo_core.cli.names import complete_models
 from zoo_core.cli.output import print_fields, print_json, print_table
 from zoo_core.errors import UnknownName
 from zoo_core.registry import origin, registry
-from zoo_core.types import DatasetEntry, ModelEntry, Recipe, TrainerEntry
+from zoo_core.train.settings import as_typed, what_it_sets
+from zoo_core.types import DatasetEntry, ModelEntry, TrainerEntry
 
 
 @click.command(
@@ -74,7 +75,10 @@ def show_model(name: str, entry: ModelEntry) -> None:
     click.echo("\nRecipes")
     print_table(
         ["recipe", "what it sets"],
-        [[recipe, describe_recipe(value)] for recipe, value in entry.recipes.items()],
+        [
+            [recipe, "  ".join(f"{k}={v}" for k, v in what_it_sets(asdict(value)).items())]
+            for recipe, value in entry.recipes.items()
+        ],
     )
 
 
@@ -88,26 +92,3 @@ def show_other(entry: DatasetEntry | TrainerEntry) -> None:
     if isinstance(entry, DatasetEntry):
         shown["options"] = tuple(f"{k}={as_typed(v)}" for k, v in entry.config.items())
     print_fields(shown | {"code": entry.target, "from": origin(entry)})
-
-
-def describe_recipe(recipe: Recipe) -> str:
-    """The settings that differ from a Recipe() without arguments, and those people ask for."""
-    always = ("optimizer", "lr", "epochs", "batch_size")
-    plain = Recipe()
-    settings = []
-    for spec in fields(Recipe):
-        value = getattr(recipe, spec.name)
-        if isinstance(value, dict):
-            settings += [f"{spec.name}.{key}={as_typed(item)}" for key, item in value.items()]
-        elif spec.name in always or value != getattr(plain, spec.name):
-            settings.append(f"{spec.name}={as_typed(value)}")
-    return "  ".join(settings)
-
-
-def as_typed(value: Any) -> str:
-    """A value as one would write it after `--set name=`."""
-    if isinstance(value, tuple):
-        return ",".join(map(as_typed, value))
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -9,17 +9,16 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zoo_core.errors import ZooError
 from zoo_core.targets import describe
 from zoo_core.train.run import Run
-from zoo_core.types import Recipe
+from zoo_core.train.settings import what_it_sets
 
 SPLITS = ("train", "validation", "test")
 QUIET = 600  # seconds without a written byte after which a running run may be a dead one
-ALWAYS = ("optimizer", "lr", "epochs", "batch_size")  # hyper-parameters that everybody asks for
 
 Curves = dict[str, dict[str, tuple[list[int], list[float]]]]  # metric -> split -> epochs, values
 Confusion = Sequence[Sequence[int]]  # rows are true classes, columns predicted ones
@@ -190,25 +189,13 @@ def mixups(classes: Sequence[str], confusion: Confusion) -> list[Mixup]:
 # ---------------------------------------------------------------- settings and words
 
 
-def settings(recipe: Mapping[str, Any], always: Iterable[str] = ALWAYS) -> dict[str, str]:
-    """What a recipe sets: whatever differs from a plain Recipe(), and `always`."""
-    plain = asdict(Recipe())
-    chosen: dict[str, str] = {}
-    for name, value in recipe.items():
-        if isinstance(value, Mapping):
-            chosen |= {f"{name}.{key}": as_typed(item) for key, item in value.items()}
-        elif name in always or as_typed(value) != as_typed(plain.get(name)):
-            chosen[name] = as_typed(value)
-    return chosen
-
-
 def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """A short name for each run of a comparison: the model and, if need be, what sets it apart."""
     models = [document["model"]["name"] for document in documents]
     placed = [
         f"{document['model']['name']} on {document['dataset']['name']}" for document in documents
     ]
-    recipes = [settings(document["recipe"]) for document in documents]
+    recipes = [what_it_sets(document["recipe"]) for document in documents]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe)
     apart = [key for key in keys if len({recipe.get(key) for recipe in recipes}) > 1]
     told = []
@@ -217,15 +204,6 @@ def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list
         told.append(" ".join(words if len(set(models)) == 1 else [model, *words]))
     choices = [models, placed, told if len(apart) <= 3 else names]
     return next((list(c) for c in choices if len(set(c)) == len(c)), list(names))
-
-
-def as_typed(value: Any) -> str:
-    """A value as one would write it after `--set name=`."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(as_typed, value))
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def number(value: Any) -> float | None:

@@ -16,9 +16,9 @@ from zoo_core.report.facts import (
     mixups,
     number,
     percent,
-    settings,
 )
 from zoo_core.train.run import Run
+from zoo_core.train.settings import what_it_sets
 
 # The pictures that a report can have, and what is said about them where they cannot be seen.
 PICTURES = {
@@ -69,7 +69,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         "Hyper-parameters": [
             f"Recipe `{facts.document.get('recipe_name') or 'default'}`; what is not here is as in "
             "a recipe without settings.",
-            table(settings(facts.document["recipe"]).items()),
+            table(what_it_sets(facts.document["recipe"]).items()),
         ],
         "Structure": structure(facts),
         "Reproduce": reproduce(facts),
@@ -167,7 +167,7 @@ def others(run: Run) -> list[str]:
 
 def structure(facts: Facts) -> list[str]:
     model = facts.document["model"]
-    options = settings({"model": model.get("config") or {}})
+    options = what_it_sets({"model": model.get("config") or {}})
     text = (facts.document.get("structure") or "").rstrip()
     parts = [
         f"Model `{model['name']}` of {model.get('distribution')} {model.get('version')}.",

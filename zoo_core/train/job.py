@@ -130,6 +130,9 @@ class Trainer(Protocol):
     def environment(self, device: str) -> dict[str, Any]:
         """For run.json: versions of what the result depends on, `device` and `threads`."""
 
+    def check(self, job: Job) -> None:
+        """Refuse a job that asks for something this trainer cannot do, before it has a run."""
+
     def fit(self, job: Job) -> Fitted | None:
         """Train. None in a process that does not own the run."""
 

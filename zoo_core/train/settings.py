@@ -14,6 +14,7 @@ from zoo_core.errors import EntryError, OptionError, UsageError
 from zoo_core.types import ModelEntry, Recipe
 
 FIELDS = {spec.name: getattr(Recipe(), spec.name) for spec in fields(Recipe)}
+ALWAYS = ("optimizer", "lr", "epochs", "batch_size")
 SECTIONS = ("model", "task", "data", "preprocess")  # fields that hold options of their own
 
 
@@ -183,3 +184,23 @@ def unknown_field(name: str) -> OptionError:
         f"a recipe has no setting {name!r}",
         f"did you mean {close[0]}?" if close else f"it has: {', '.join(known)}",
     )
+
+
+def what_it_sets(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """The fields that differ from a plain Recipe(), and those that everybody asks for."""
+    chosen: dict[str, str] = {}
+    for name, value in recipe.items():
+        if isinstance(value, Mapping):
+            chosen |= {f"{name}.{key}": as_typed(item) for key, item in value.items()}
+        elif name in ALWAYS or as_typed(value) != as_typed(FIELDS.get(name)):
+            chosen[name] = as_typed(value)
+    return chosen
+
+
+def as_typed(value: Any) -> str:
+    """A value as one would write it after `--set name=`."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(as_typed, value))
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

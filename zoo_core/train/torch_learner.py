@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -30,7 +29,7 @@ class TorchLearner:
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         self.model = model.to(self.runtime.device, memory_format=layout)  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if recipe.compile else self.model
-        self.task = make_task(job, cast(nn.Module, compiled))
+        self.task = task_kind(job)(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
         # With several optimisers a loss must reach the parameters of its own one alone.
         several = len(self.optimizers) > 1
@@ -62,7 +61,7 @@ class TorchLearner:
         # Dropout depends on the position alone, so that there is no generator state to restore.
         here = Draws(self.recipe.seed, place.epoch, np.array([place.batch]))
         self.runtime.seed(int(here.bits(f"step.{self.runtime.rank}")[0]))
-        parts = split(batch, self.recipe.accumulate) if self.recipe.accumulate > 1 else [batch]
+        parts = batch.split(self.recipe.accumulate)
         try:
             for number, part in enumerate(parts):
                 self._learn(part, place, last=number == len(parts) - 1)
@@ -198,10 +197,12 @@ class TorchLearner:
             self.runtime.scaler.load_state_dict(state.values["scaler"])
 
 
-def make_task(job: Job, model: nn.Module) -> Task:
+def task_kind(job: Job) -> type[Task]:
     """The task of a model, with its options checked."""
     name = job.entry.task
-    kind = Classification if name == "classification" else resolve(name, f"task {name!r}")
+    kind: type[Task] = (
+        Classification if name == "classification" else resolve(name, f"task {name!r}")
+    )
     for option in job.recipe.task:
         if option not in kind.options:
             known = ", ".join(kind.options) or "none"
@@ -213,9 +214,7 @@ def make_task(job: Job, model: nn.Module) -> Task:
             f"model {job.entry.name!r} is a classifier, and {job.dataset.name} has no labels",
             "put the pictures of each class into a folder of its own",
         )
-    task = kind(model, job.recipe, job.dataset.classes)
-    assert isinstance(task, Task)
-    return task
+    return kind
 
 
 def has_convolutions(model: nn.Module) -> bool:
@@ -224,24 +223,6 @@ def has_convolutions(model: nn.Module) -> bool:
         isinstance(layer, nn.Conv2d) and layer.kernel_size != layer.stride
         for layer in model.modules()
     )
-
-
-def split(batch: Batch, parts: int) -> list[Batch]:
-    """A batch in equal parts, for gradient accumulation."""
-    count = len(batch)
-    edges = [count * number // parts for number in range(parts + 1)]
-
-    def cut(values: Any, start: int, end: int) -> Any:
-        return None if values is None else values[start:end]
-
-    return [
-        Batch(*(cut(getattr(batch, name), start, end) for name in BATCH_FIELDS))
-        for start, end in pairwise(edges)
-        if end > start
-    ]
-
-
-BATCH_FIELDS = ("images", "labels", "indices", "mixed_labels", "weight")
 
 
 def tensors_of(model: nn.Module) -> list[Tensor]:

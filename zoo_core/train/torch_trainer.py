@@ -12,7 +12,7 @@ from torch import nn
 from zoo_core.models import build_target
 from zoo_core.train.job import Description, Fitted, Job
 from zoo_core.train.loop import Loop
-from zoo_core.train.torch_learner import TorchLearner, fill
+from zoo_core.train.torch_learner import TorchLearner, fill, task_kind
 from zoo_core.train.torch_runtime import choose_device
 from zoo_core.types import ModelEntry
 
@@ -53,6 +53,10 @@ class TorchTrainer:
             "device": str(choose_device(device)),
             "threads": torch.get_num_threads(),
         }
+
+    def check(self, job: Job) -> None:
+        choose_device(job.device)
+        task_kind(job)
 
     def fit(self, job: Job) -> Fitted | None:
         # The weights at the start are a function of the seed, on every machine and in any process.

@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,15 +75,16 @@ def train(
     spec = trainer.tensor_spec(entry, config)
     init = _initial_tensors(chosen.init, spec, runs, display) if chosen.init else None
 
-    run = None
+    job = Job(
+        entry, config, data, chosen, preprocess, None, Events(display.warn), display, device,
+        checkpoint_seconds=checkpoint_seconds, init=init,
+    )  # fmt: skip
+    trainer.check(job)
+
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
         display.say(f"{run.path}")
-    job = Job(
-        entry, config, data, chosen, preprocess, run, Events(display.warn), display, device,
-        checkpoint_seconds=checkpoint_seconds, init=init,
-    )  # fmt: skip
-    if run:
+        job = replace(job, run=run)
         run.write(_document(job, trainer, recipe, reference, command))
     return _execute(job, trainer, report)
 
@@ -127,6 +128,7 @@ def resume(
         Events(display.warn), display, device,
         resume_from=run, checkpoint_seconds=checkpoint_seconds,
     )  # fmt: skip
+    trainer.check(job)
     if owned:
         run.update(status="running", error="")
     return _execute(job, trainer, report)

@@ -1,0 +1,218 @@
+"""How the zoo trains a model of this framework: the same loop, runs and metrics as for torch.
+
+A model's class takes its options and a `generator`, from which all its weights are drawn.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.random import default_rng
+
+from zoo_core.data.draws import Draws
+from zoo_core.data.loader import Batch, Loader
+from zoo_core.errors import OptionError
+from zoo_core.models import build_target
+from zoo_core.train.checkpoint import State
+from zoo_core.train.job import Description, Fitted, Job, process
+from zoo_core.train.loop import Loop, Place
+from zoo_core.train.metrics import ClassificationTotals
+from zoo_core.types import ModelEntry, Recipe
+from zoo_numpy import nn, optim
+from zoo_numpy.tensor import Array, Tensor, no_grad
+
+LOSSES = ("cross_entropy", "mse")
+
+
+class NumpyTrainer:
+    """See zoo_core.train.job.Trainer."""
+
+    backend = "numpy"
+
+    def build(self, entry: ModelEntry, config: Mapping[str, Any]) -> nn.Module:
+        model = build_target(entry, config)
+        assert isinstance(model, nn.Module)
+        return model
+
+    def tensor_spec(
+        self, entry: ModelEntry, config: Mapping[str, Any]
+    ) -> dict[str, tuple[tuple[int, ...], str]]:
+        state = self.build(entry, config).state_dict()  # these networks are small: just make one
+        return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
+
+    def load_state(self, model: nn.Module, tensors: Mapping[str, Array]) -> None:
+        model.load_state_dict(tensors)
+
+    def describe(self, model: nn.Module) -> Description:
+        count = sum(parameter.numel() for parameter in model.parameters())
+        size = sum(array.nbytes for array in model.state_dict().values())
+        return Description(trainable=count, total=count, bytes=size, structure=repr(model))
+
+    def environment(self, device: str) -> dict[str, Any]:
+        blas = np.show_config("dicts")["Build Dependencies"]["blas"]
+        threads = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
+        return {
+            "blas": f"{blas['name']} {blas['version']}",
+            "device": "cpu",
+            "threads": int(threads or os.cpu_count() or 1),
+        }
+
+    def check(self, job: Job) -> None:
+        """Refuse what this trainer cannot do, rather than train without it."""
+        recipe, name = job.recipe, job.entry.name
+        for asked, what in (
+            (job.device not in ("auto", "cpu"), f"there is no device {job.device!r} for NumPy"),
+            (recipe.compile, "NumPy has nothing to compile"),
+            (recipe.precision != "float32", f"NumPy does not train in {recipe.precision}"),
+            (process()[1] > 1, "the NumPy trainer is one process"),
+            (job.entry.task != "classification", "the NumPy trainer trains classifiers only"),
+            (not job.dataset.classes, f"{name!r} is a classifier, and the pictures have no labels"),
+        ):
+            if asked:
+                raise OptionError(f"model {name!r} cannot be trained like this: {what}")
+        for option, value in recipe.task.items():
+            if option != "loss" or value not in LOSSES:
+                raise OptionError(
+                    f"the task of model {name!r} has no option {option!r} that is {value!r}",
+                    f"it has: loss, {' or '.join(LOSSES)}",
+                )
+
+    def fit(self, job: Job) -> Fitted:
+        model = self.build(job.entry, {**job.config, "generator": default_rng(job.recipe.seed)})
+        model.load_state_dict(job.init or {}, strict=False)
+        return Loop(NumpyLearner(job, model), job).fit()
+
+    @no_grad()
+    def predict_batch(self, model: nn.Module, images: Array) -> Array:
+        logits: Tensor = model.eval()(Tensor(images))
+        return logits.data
+
+
+class NumpyLearner:
+    """See zoo_core.train.loop.Learner."""
+
+    def __init__(self, job: Job, model: nn.Module) -> None:
+        self.recipe, self.model = job.recipe, model
+        self.classes = len(job.dataset.classes)
+        self.optimizer = make_optimizer(model, job.recipe)
+        self.loss = nn.MSELoss() if job.recipe.task.get("loss") == "mse" else nn.CrossEntropyLoss()
+        self.averaged = copy.deepcopy(model) if job.recipe.ema else None
+        self._bad: int | None = None
+        self.start_epoch()
+
+    def loading(self) -> dict[str, Any]:
+        return {"backend": "numpy"}
+
+    def start_epoch(self) -> None:
+        self._sums = {"count": 0, "loss": 0.0, "right": 0}
+
+    def step(self, batch: Batch, place: Place) -> None:
+        self.model.train()
+        # Dropout depends on the position alone, so that there is no generator state to save.
+        here = Draws(self.recipe.seed, place.epoch, np.array([place.batch])).bits("step")
+        for number, (_, layer) in enumerate(self.model.named_modules()):
+            if isinstance(layer, nn.Dropout):
+                layer.generator = default_rng([int(here[0]), number])
+        self.optimizer.zero_grad()
+        with np.errstate(all="ignore"):  # a loss that is no number is reported in a sentence
+            for part in batch.split(self.recipe.accumulate):
+                self._learn(part, place)
+            if self.recipe.clip_grad:
+                clip_gradients(self.model, self.recipe.clip_grad)
+            for group in self.optimizer.param_groups:
+                group["lr"] = place.lr
+            self.optimizer.step()
+        if self.averaged is not None:
+            self._average(self.averaged, place.step)
+
+    def _learn(self, batch: Batch, place: Place) -> None:
+        logits: Tensor = self.model(Tensor(batch.images))  # (B, classes)
+        loss: Tensor = self.loss(logits, targets(batch, logits.shape[1], self.recipe))
+        # Shares of the whole batch, so that the gradients of its parts add up to its mean's.
+        loss.backward(len(batch) / place.size)
+        self._sums["count"] += len(batch)
+        self._sums["loss"] += loss.item() * len(batch)
+        self._sums["right"] += int((logits.data.argmax(1) == batch.labels).sum())
+        if self._bad is None and not math.isfinite(loss.item()):
+            self._bad = place.step
+
+    def _average(self, averaged: nn.Module, step: int) -> None:
+        """Move the averaged weights towards the current ones; quickly at first, then slowly."""
+        weight = 1 - min(self.recipe.ema, (1 + step) / (10 + step))
+        now = self.model.state_dict()
+        for name, mean in averaged.state_dict().items():
+            now[name] = mean + weight * (now[name] - mean) if mean.dtype.kind == "f" else now[name]
+        averaged.load_state_dict(now)
+
+    def totals(self, everywhere: bool = False) -> dict[str, float]:
+        count = self._sums["count"]
+        if not count:
+            return {}
+        return {"loss": self._sums["loss"] / count, "accuracy": self._sums["right"] / count}
+
+    def first_bad_step(self) -> int | None:
+        return self._bad
+
+    @no_grad()
+    def evaluate(self, loader: Loader) -> dict[str, float]:
+        model = (self.averaged or self.model).eval()
+        totals = ClassificationTotals(self.classes)
+        for batch in loader.epoch(0):
+            totals.add(model(Tensor(batch.images)).data, batch.labels)
+        return totals.summary()
+
+    def any_process(self, flag: bool) -> bool:
+        return flag
+
+    def weights(self) -> dict[str, Array]:
+        return (self.averaged or self.model).state_dict()
+
+    def state(self) -> State:
+        parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()["state"]}
+        if self.averaged is not None:
+            parts["ema"] = self.averaged.state_dict()
+        tensors = {f"{part}.{name}": a for part, named in parts.items() for name, a in named.items()}
+        return State(tensors, {"sums": self._sums})
+
+    def load(self, state: State) -> None:
+        parts: dict[str, dict[str, Array]] = {"model": {}, "optimizer": {}, "ema": {}}
+        for key, array in state.tensors.items():
+            part, _, name = key.partition(".")
+            parts[part][name] = array
+        self.model.load_state_dict(parts["model"])
+        self.optimizer.load_state_dict(
+            {"state": parts["optimizer"], "param_groups": self.optimizer.state_dict()["param_groups"]}
+        )
+        if self.averaged is not None:
+            self.averaged.load_state_dict(parts["ema"])
+        self._sums = dict(state.values["sums"])
+
+
+def make_optimizer(model: nn.Module, recipe: Recipe) -> optim.Optimizer:
+    """The optimiser that a recipe names. The learning rate is set anew before every step."""
+    more = {"momentum": recipe.momentum} if recipe.optimizer == "sgd" else {}
+    kind = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW}[recipe.optimizer]
+    return kind(model.parameters(), recipe.lr, weight_decay=recipe.weight_decay, **more)
+
+
+def targets(batch: Batch, classes: int, recipe: Recipe) -> Array:
+    """The probability of each class that the model should say, (B, classes)."""
+    one_hot = np.eye(classes, dtype=np.float32)
+    wanted = one_hot[batch.labels]
+    if batch.mixed_labels is not None:
+        share = batch.weight[:, None]
+        wanted = share * wanted + (1 - share) * one_hot[batch.mixed_labels]
+    return wanted * (1 - recipe.label_smoothing) + recipe.label_smoothing / classes
+
+
+def clip_gradients(model: nn.Module, limit: float) -> None:
+    """Scale all gradients down together, so that their norm is at most the limit."""
+    grads = [p.grad.data for p in model.parameters() if p.grad is not None]
+    norm = math.sqrt(sum(float(np.vdot(grad, grad)) for grad in grads))
+    for grad in grads:
+        grad *= min(1.0, limit / (norm + 1e-6))
