@@ -279,7 +279,7 @@ class DatasetEntry(_Checked):
     """One set of labelled (or unlabelled) pictures and where to get it."""
 
     name: str
-    target: str  # "package.module:function", see docs/hooks.md
+    target: str  # "package.module:function", see docs/datasets.md
     summary: str
     classes: tuple[str, ...] | None = None  # None: the data decides, or there are no labels
     in_channels: int | None = None  # None: the data decides, as for image_size

@@ -179,7 +179,7 @@ def test_show_that_cannot_write_says_where(data, tmp_path):
         (["fetch", "synthetic", "--set", "siez=3"], 2, "has no option 'siez'"),
         (["fetch", "synthetic", "--set", "classes"], 2, "--set classes has no value"),
         (["fetch", "synthetic", "--set", "classes=99"], 2, "classes must be a whole number"),
-        (["fetch", "./nowhere"], 1, "nowhere is not there"),
+        (["fetch", "./nowhere"], 1, "there is no folder"),
         (["fetch", "mnist", "--from", "nowhere"], 1, "nowhere does not exist"),
         (["fetch"], 2, "Missing argument"),
         (["show", "synthetic", "--n", "0"], 2, "0 is not in the range"),

@@ -243,7 +243,7 @@ def test_the_name_alone_asks_for_a_path():
 
 
 def test_no_such_folder(tmp_path):
-    assert refused(tmp_path / "nowhere") == f"{tmp_path / 'nowhere'} is not there"
+    assert refused(tmp_path / "nowhere") == f"there is no folder {tmp_path / 'nowhere'}"
 
 
 def test_a_file_in_place_of_a_folder(folder):

@@ -22,14 +22,19 @@ class NumpyOps:
     def move(self, images: np.ndarray, plan: MovePlan) -> np.ndarray:
         batch = images.take(plan.indices, axis=0)
         if plan.flips:
-            batch[: plan.flips] = batch[: plan.flips, :, ::-1].copy()
+            # With whole pixels as items this is twice as quick as with three values each.
+            pixels = batch.view(f"V{batch.shape[3] * batch.itemsize}")
+            pixels[: plan.flips] = pixels[: plan.flips, :, ::-1]
         if plan.starts is None:
             return batch
         count, height, width, channels = batch.shape
         pad = plan.pad
-        if pad:
-            inner, sides = batch, ((0, 0), (pad, pad), (pad, pad), (0, 0))
-            batch = np.pad(inner, sides, mode="reflect" if plan.reflect else "constant")
+        if plan.reflect:
+            batch = np.pad(batch, ((0, 0), (pad, pad), (pad, pad), (0, 0)), mode="reflect")
+        elif pad:  # np.pad takes three times as long for this
+            inner, size = batch, (count, height + 2 * pad, width + 2 * pad, channels)
+            batch = np.zeros(size, batch.dtype)
+            batch[:, pad:-pad, pad:-pad] = inner
         # Every place where a picture could start has a window, all in the same memory; taking
         # windows copies whole rows, which are items here, and no pixel is looked at.
         item = batch.itemsize

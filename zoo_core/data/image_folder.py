@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from zoo_core.data.draws import permutation
 from zoo_core.data.pictures import GREY_MODES, SUFFIXES, open_picture, read_picture
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.errors import DataError, OptionError
@@ -95,7 +96,8 @@ def image_folder(
 def list_folder(root: Path) -> Listing:
     """What is where; raises DataError where the folder cannot be understood."""
     if not root.is_dir():
-        raise DataError(f"{root} is {'not a folder' if root.exists() else 'not there'}")
+        exists = root.exists()
+        raise DataError(f"{root} is not a folder" if exists else f"there is no folder {root}")
     try:
         folders = _sub_folders(root)
         parts = {SPLITS.get(name.lower(), ""): root / name for name in folders}
@@ -249,15 +251,14 @@ def split_by_fraction(
     pictures: Sequence[Picture], test_fraction: float, seed: int
 ) -> dict[str, list[Picture]]:
     """The same pictures for training and test on every machine, in proportion from each class."""
-    generator = np.random.Generator(np.random.PCG64(seed))
     by_class: dict[str, list[int]] = {}
     for position, picture in enumerate(pictures):
         by_class.setdefault(picture.label or "", []).append(position)
     test: set[int] = set()
-    for label in sorted(by_class):
-        positions = by_class[label]
+    for label, positions in by_class.items():
         wanted = int(len(positions) * test_fraction + 0.5) or bool(test_fraction)
-        chosen = generator.permutation(len(positions))[: min(wanted, len(positions) - 1)]
+        order = permutation(len(positions), seed, purpose=f"test/{label}")
+        chosen = order[: min(wanted, len(positions) - 1)]
         test.update(positions[i] for i in chosen)
     return {
         "train": [picture for i, picture in enumerate(pictures) if i not in test],

@@ -42,10 +42,14 @@ class Batch:
         edges = [len(self) * number // parts for number in range(parts + 1)]
         arrays = (self.images, self.labels, self.indices, self.mixed_labels, self.weight)
         return [
-            Batch(*(None if array is None else array[start:end] for array in arrays))
+            Batch(*(_slice(array, start, end) for array in arrays))
             for start, end in pairwise(edges)
             if end > start
         ]
+
+
+def _slice(array: Any, start: int, end: int) -> Any:
+    return None if array is None else array[start:end]
 
 
 class Loader:
