@@ -1,6 +1,6 @@
 """A small deep-learning framework on NumPy alone, with torch's names: `from zoo_numpy import nn`.
 
-Read it in this order: tensor (autograd), module, nn (layers), optim, then the networks.
+Read it in this order: tensor (autograd), nn (modules, layers, losses), optim, the networks, trainer.
 """
 
 from importlib import import_module

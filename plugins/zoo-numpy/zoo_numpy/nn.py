@@ -1,4 +1,4 @@
-"""Layers and losses under torch's names, with torch's arguments, state-dict keys and defaults.
+"""Modules, layers and losses under torch's names, with torch's arguments, state-dict keys and defaults.
 
 One thing differs: randomness comes from the generator a layer is given, never from a global one.
 Images have shape (B, C, H, W), but their batch is innermost in memory: what moves by a pixel is
@@ -6,17 +6,16 @@ then a long run of numbers, and convolution and pooling are several times faster
 operations keep that order, so it lasts from the first convolution to the flattening.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.random import Generator, default_rng
 
-from zoo_numpy.module import Buffer as Buffer
-from zoo_numpy.module import Module as Module
-from zoo_numpy.module import Parameter as Parameter
 from zoo_numpy.tensor import Array, Tensor, node
 
 Pair = int | Sequence[int]  # 3 means (3, 3)
@@ -26,6 +25,90 @@ Rng = Generator | None  # None takes a new generator with a seed of its own
 def pair(value: Pair) -> tuple[int, int]:
     first, second = (value, value) if isinstance(value, int) else value
     return first, second
+
+
+class Parameter(Tensor):
+    """A tensor that is trained."""
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        super().__init__(data, requires_grad)
+
+
+class Buffer(Tensor):
+    """A tensor that is saved with its module but not trained, like a running mean."""
+
+
+class Module:
+    """A piece of a network: the tensors and modules that were assigned to its attributes."""
+
+    training = True
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no forward()")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        yield prefix, self
+        for name, child in vars(self).items():
+            if isinstance(child, Module):
+                yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+
+    def _named(self, *kinds: type) -> Iterator[tuple[str, Any]]:
+        for prefix, module in self.named_modules():
+            for name, value in vars(module).items():
+                if isinstance(value, kinds):
+                    yield f"{prefix}.{name}" if prefix else name, value
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        seen: set[int] = set()  # a parameter that two layers share is listed once
+        for name, value in self._named(Parameter):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield name, value
+
+    def parameters(self) -> Iterator[Parameter]:
+        return (value for _, value in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
+        return self._named(Buffer)
+
+    def state_dict(self) -> dict[str, Array]:
+        """Every parameter and buffer, as copies: later training does not change them."""
+        return {name: value.data.copy() for name, value in self._named(Parameter, Buffer)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Copy in arrays, or torch's tensors. If anything is wrong, nothing is changed."""
+        own = {name: value.data for name, value in self._named(Parameter, Buffer)}
+        found = {name: np.asarray(value) for name, value in state_dict.items() if name in own}
+        problems = [f"{name} is missing" for name in own if strict and name not in found]
+        problems += [f"{name} is not in it" for name in state_dict if strict and name not in own]
+        for name, value in found.items():
+            if value.shape != own[name].shape:
+                problems.append(f"{name} has shape {own[name].shape}, not {value.shape}")
+            elif not np.can_cast(value.dtype, own[name].dtype, "same_kind"):
+                problems.append(f"{name} is {own[name].dtype}, not {value.dtype}")
+        if problems:
+            raise RuntimeError(f"the state dict does not fit this module: {'; '.join(problems)}")
+        for name, value in found.items():
+            own[name][...] = value
+
+    def train(self, mode: bool = True) -> Self:
+        for _, module in self.named_modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def __repr__(self) -> str:
+        lines = [f"\n  {name} {value.shape}" for name, value in self._named(Parameter, Buffer)]
+        return f"{type(self).__name__}({''.join(lines)})"
 
 
 class Sequential(Module):

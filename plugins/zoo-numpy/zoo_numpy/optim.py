@@ -2,87 +2,78 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from zoo_numpy.tensor import Array, Tensor
 
-Options = dict[str, Any]
 State = dict[str, Array]  # what is kept for one parameter; empty before its first step
 
 
 class Optimizer:
-    """`params` is tensors, or dicts of tensors and options; a schedule sets `group["lr"]`."""
+    """All parameters have the same options; a schedule sets `param_groups[0]["lr"]`."""
 
-    defaults: ClassVar[Options] = {}
+    defaults: Mapping[str, Any] = {}
 
-    def __init__(self, params: Iterable[Any], lr: float = 1e-3, **options: Any) -> None:
-        groups = list(params)
-        if not groups:
+    def __init__(self, params: Iterable[Tensor], lr: float = 1e-3, **options: Any) -> None:
+        self.params = list(params)
+        if not self.params:
             raise ValueError(f"{type(self).__name__} needs at least one parameter")
-        if isinstance(groups[0], Tensor):
-            groups = [{"params": groups}]
         if unknown := options.keys() - self.defaults.keys():
             raise TypeError(f"{type(self).__name__} has no options {sorted(unknown)}")
-        options = {"lr": lr, **self.defaults, **options}
-        self.param_groups = [{**options, **g, "params": list(g["params"])} for g in groups]
-        self.state: list[State] = [{} for _ in self._parameters()]
+        self.param_groups = [{"lr": lr, **self.defaults, **options}]
+        self.state: list[State] = [{} for _ in self.params]
 
-    def _parameters(self) -> list[tuple[Tensor, Options]]:
-        return [(tensor, group) for group in self.param_groups for tensor in group["params"]]
-
-    def update(self, p: Array, grad: Array, state: State, options: Options) -> None:
+    def update(self, p: Array, grad: Array, state: State, options: Mapping[str, Any]) -> None:
         """Take one step: change p and state in place."""
         raise NotImplementedError
 
     def step(self) -> None:
-        for state, (tensor, group) in zip(self.state, self._parameters(), strict=True):
+        for tensor, state in zip(self.params, self.state, strict=True):
             if tensor.grad is not None:
-                self.update(tensor.data, tensor.grad.data, state, group)
+                self.update(tensor.data, tensor.grad.data, state, self.param_groups[0])
 
     def zero_grad(self) -> None:
-        for tensor, _ in self._parameters():
+        for tensor in self.params:
             tensor.grad = None
 
     def state_dict(self) -> dict[str, Any]:
         """`state` maps names to arrays, for safetensors; `param_groups` is options, for JSON."""
         named = {f"{i}.{k}": v.copy() for i, s in enumerate(self.state) for k, v in s.items()}
-        options = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
-        return {"state": named, "param_groups": options}
+        return {"state": named, "param_groups": [dict(self.param_groups[0])]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        shapes = [tensor.shape for tensor, _ in self._parameters()]
-        state: list[State] = [{} for _ in shapes]
+        state: list[State] = [{} for _ in self.params]
         for name, value in state_dict["state"].items():
             index, key = name.split(".")
-            if int(index) >= len(shapes) or np.shape(value) not in ((), shapes[int(index)]):
+            shapes = [(), *(tensor.shape for tensor in self.params[int(index) :][:1])]
+            if len(shapes) == 1 or np.shape(value) not in shapes:
                 raise ValueError(f"no parameter fits the optimiser's {name}, {np.shape(value)}")
             state[int(index)][key] = np.array(value)
-        for group, options in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update(options)
         self.state = state
+        self.param_groups[0].update(state_dict["param_groups"][0])
 
 
 class SGD(Optimizer):
-    defaults: ClassVar[Options] = {"momentum": 0.0, "weight_decay": 0.0, "nesterov": False}
+    defaults = {"momentum": 0.0, "weight_decay": 0.0}
 
-    def update(self, p: Array, grad: Array, state: State, options: Options) -> None:
+    def update(self, p: Array, grad: Array, state: State, options: Mapping[str, Any]) -> None:
         if options["weight_decay"]:
             grad = grad + options["weight_decay"] * p
-        if momentum := options["momentum"]:
+        if options["momentum"]:
             velocity = state.setdefault("momentum_buffer", np.zeros_like(p))
-            velocity *= momentum
+            velocity *= options["momentum"]
             velocity += grad
-            grad = grad + momentum * velocity if options["nesterov"] else velocity
+            grad = velocity
         p -= float(options["lr"]) * grad  # float: NumPy's float64 would widen the product
 
 
 class Adam(Optimizer):
-    defaults: ClassVar[Options] = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
+    defaults = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
     decoupled = False  # does weight decay go around the averages?
 
-    def update(self, p: Array, grad: Array, state: State, options: Options) -> None:
+    def update(self, p: Array, grad: Array, state: State, options: Mapping[str, Any]) -> None:
         lr, (beta1, beta2), decay = float(options["lr"]), options["betas"], options["weight_decay"]
         if not state:
             state["step"] = np.zeros((), dtype=np.int64)
@@ -101,5 +92,5 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    defaults: ClassVar[Options] = {**Adam.defaults, "weight_decay": 0.01}
+    defaults = {**Adam.defaults, "weight_decay": 0.01}
     decoupled = True

@@ -20,11 +20,6 @@ Array = NDArray[Any]
 Rule = Callable[[Array], Array]
 Dims = int | tuple[int, ...] | None
 
-# glibc gives large freed blocks back to the system, and asking for them again at every step can
-# take as long as the arithmetic. Once it has seen 31 MB freed, it keeps blocks up to that size.
-import os as _os
-if _os.environ.get("TRICK") != "0": np.empty(31 * 2**20, dtype=np.uint8)
-
 _recording: ContextVar[bool] = ContextVar("recording", default=True)
 
 
