@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class ZooError(Exception):
     """Something could not be done. The message is one sentence; the hint says what to do next."""
@@ -61,3 +63,11 @@ class Interrupted(ZooError):
     def __init__(self, message: str, hint: str = "", signal: int = 2) -> None:
         super().__init__(message, hint)
         self.exit_code = 128 + signal
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 1) -> str:
+    """A hint for a word that is not known: the nearest ones, or else something else to say."""
+    import difflib  # only when something is wrong already
+
+    close = difflib.get_close_matches(word, list(known), n=most)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise

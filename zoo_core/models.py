@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.errors import OptionError, ZooError
+from zoo_core.errors import OptionError, ZooError, did_you_mean
 from zoo_core.registry import registry
 from zoo_core.targets import describe, resolve
 from zoo_core.types import ModelEntry
@@ -26,11 +25,8 @@ def check_options(entry: ModelEntry, options: Mapping[str, Any]) -> dict[str, An
     """All options of a model, with these in place of the defaults; unknown ones are refused."""
     for option in options:
         if option not in entry.options:
-            close = difflib.get_close_matches(option, entry.options, n=1)
-            raise OptionError(
-                f"model {entry.name!r} has no option {option!r}",
-                f"did you mean {close[0]}?" if close else f"it has: {', '.join(entry.options)}",
-            )
+            hint = did_you_mean(option, entry.options, f"it has: {', '.join(entry.options)}")
+            raise OptionError(f"model {entry.name!r} has no option {option!r}", hint)
     return {**entry.options, **options}
 
 

@@ -22,7 +22,7 @@ import pluggy
 
 from zoo_core import hookspecs
 from zoo_core.distributions import declared_in
-from zoo_core.errors import PluginError, UsageError, ZooError
+from zoo_core.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.targets import describe, import_target
 from zoo_core.types import (
     NAME,
@@ -276,15 +276,11 @@ def _reason(error: BaseException) -> str:
 
 def _hook_problem(error: pluggy.PluginValidationError) -> str:
     """pluggy's message names our internals; say it in the author's words."""
-    import difflib
-
     text = " ".join(str(error).split())
     if unknown := re.search(r"unknown hook '(\w+)'", text):
         known = [name for name in dir(hookspecs) if name.startswith("zoo_")]
-        close = difflib.get_close_matches(unknown[1], known, n=1)
-        return f"there is no hook {unknown[1]!r}" + (
-            f"; did you mean {close[0]!r}?" if close else ""
-        )
+        hint = did_you_mean(unknown[1], known)
+        return f"there is no hook {unknown[1]!r}" + (f"; {hint}" if hint else "")
     if wrong := re.search(r"for hook '(\w+)'.*Argument\(s\) (\{.*?\})", text):
         arguments = ", ".join(sorted(re.findall(r"'(\w+)'", wrong[2])))
         return f"its {wrong[1]} takes {arguments}, which that hook does not have"

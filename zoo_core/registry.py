@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from zoo_core.errors import AmbiguousName, UnknownName
+from zoo_core.errors import AmbiguousName, UnknownName, did_you_mean
 from zoo_core.plugins import Plugins, load_plugins
 from zoo_core.types import DatasetEntry, ModelEntry, PluginRecord, TrainerEntry
 
@@ -59,11 +59,9 @@ class Catalog(Generic[E]):
         return [e for e in found if plugin_of(e) == plugin] if slash else found
 
     def _hint(self, reference: str) -> str:
-        import difflib
-
         names = map(qualified_name, self) if "/" in reference else self._by_name
-        close = difflib.get_close_matches(reference.lower(), list(names), n=3)
-        hints = [f"did you mean {' or '.join(close)}?"] if close else []
+        near = did_you_mean(reference.lower(), names, most=3)
+        hints = [near] if near else []
         if self._broken:
             ids = ", ".join(dict.fromkeys(record.id for record in self._broken))
             hints.append(f"a plugin that could not be loaded may provide it ({ids}): zoo plugins")

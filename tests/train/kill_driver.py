@@ -1,27 +1,29 @@
 """Trains in child processes that are killed again and again, then prints the digest of the weights.
 
-    python kill_driver.py RUNS KILLS SEED [MODEL]
+    python kill_driver.py RUNS KILLS SEED [MODEL [SETTINGS]]
 
-torch is imported once and every child is forked from here: fifty kills would otherwise be fifty
-imports. The kills are real SIGKILLs, at random moments, and every third one waits for the temporary
-file of a checkpoint that is being written.
+The framework is imported once and every child is forked from here: fifty kills would otherwise be
+fifty imports. The kills are real SIGKILLs, at random moments, and every third one waits for the
+temporary file of a checkpoint that is being written. SETTINGS is JSON, in place of those below.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-import torch  # noqa: F401 - before the forks
+from zoo_core.models import trainer_of
+from zoo_core.registry import registry
+from zoo_core.train import training
 
-from zoo_core.train import torch_trainer, training  # noqa: F401
-
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "epochs": 2,
     "batch_size": 32,
     "optimizer": "sgd",
@@ -70,6 +72,9 @@ def child(runs: Path, model: str) -> int:
 def main() -> None:
     runs, kills, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
     model = sys.argv[4] if len(sys.argv) > 4 else "cnn"
+    if len(sys.argv) > 5:
+        SETTINGS.update(json.loads(sys.argv[5]))
+    trainer_of(registry().models.get(model))  # imports its framework before the forks
     killed = 0
     while True:
         pid = child(runs, model)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from zoo import __version__
-from zoo_core.errors import ZooError
+from zoo_core.errors import UsageError, ZooError, did_you_mean
 
 # The help lines are here so that `zoo --help` imports no command; a test keeps them true.
 COMMANDS = {
@@ -66,20 +66,13 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
-
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean {close[0]}?" if close else "zoo --help lists the commands"
-            raise ZooUsage(f"there is no command {args[0]!r}", hint)
+            hint = did_you_mean(args[0], COMMANDS, "zoo --help lists the commands")
+            raise UsageError(f"there is no command {args[0]!r}", hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
-
-
-class ZooUsage(ZooError):
-    exit_code = 2
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

@@ -27,7 +27,14 @@ from zoo_core.data.cache import (
 )
 from zoo_core.data.checks import Checked, check_arrays
 from zoo_core.data.sources import THIS_MACHINE, Arrays, Source
-from zoo_core.errors import DataError, OptionError, UnknownName, UsageError, ZooError
+from zoo_core.errors import (
+    DataError,
+    OptionError,
+    UnknownName,
+    UsageError,
+    ZooError,
+    did_you_mean,
+)
 from zoo_core.plugins import load_plugins
 from zoo_core.registry import registry
 from zoo_core.targets import describe, resolve
@@ -105,14 +112,9 @@ def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> Re
         given["path"] = str(Path(given["path"]).expanduser().resolve())
     for option in given:
         if option not in entry.config:
-            import difflib
-
-            close = difflib.get_close_matches(option, entry.config, n=1)
-            known = ", ".join(entry.config) or "no options"
-            raise OptionError(
-                f"dataset {label!r} has no option {option!r}",
-                f"did you mean {close[0]}?" if close else f"it has: {known}",
-            )
+            known = f"it has: {', '.join(entry.config) or 'no options'}"
+            hint = did_you_mean(option, entry.config, known)
+            raise OptionError(f"dataset {label!r} has no option {option!r}", hint)
     return Request(label, entry, {**entry.config, **given})
 
 

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from zoo_core.errors import UnknownName, UsageError, ZooError
+from zoo_core.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.files import atomic_write
 
 FORMAT = 1
@@ -148,10 +148,6 @@ def find_run(reference: str, root: Path | None = None) -> Run:
             return Run(path)
     if Path(reference).is_dir():
         raise UsageError(f"{reference} is not a run: it has no run.json")
-    import difflib
-
-    close = difflib.get_close_matches(reference, [run.name for run in all_runs(root)], n=1)
-    raise UnknownName(
-        f"there is no run {reference!r} in {root}",
-        f"did you mean {close[0]}?" if close else "zoo runs lists them; --runs chooses the folder",
-    )
+    names = [run.name for run in all_runs(root)]
+    hint = did_you_mean(reference, names, "zoo runs lists them; --runs chooses the folder")
+    raise UnknownName(f"there is no run {reference!r} in {root}", hint)

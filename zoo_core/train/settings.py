@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from zoo_core.errors import EntryError, OptionError, UsageError
+from zoo_core.errors import EntryError, OptionError, UsageError, did_you_mean
 from zoo_core.types import ModelEntry, Recipe
 
 FIELDS = {spec.name: getattr(Recipe(), spec.name) for spec in fields(Recipe)}
@@ -179,11 +178,8 @@ def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def unknown_field(name: str) -> OptionError:
     known = [*(name for name in FIELDS if name not in SECTIONS), *(f"{s}.NAME" for s in SECTIONS)]
-    close = difflib.get_close_matches(name, known, n=1)
-    return OptionError(
-        f"a recipe has no setting {name!r}",
-        f"did you mean {close[0]}?" if close else f"it has: {', '.join(known)}",
-    )
+    hint = did_you_mean(name, known, f"it has: {', '.join(known)}")
+    return OptionError(f"a recipe has no setting {name!r}", hint)
 
 
 def what_it_sets(recipe: Mapping[str, Any]) -> dict[str, str]:

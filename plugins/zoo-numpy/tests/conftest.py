@@ -1,14 +1,41 @@
-"""The comparison that most tests here make: our operation against torch's, in float64."""
+"""What tests here share: our operations against torch's in float64, and a small training job."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from zoo_numpy import Tensor, nn
+from zoo_numpy.lenet import LeNet
+
+import zoo
 
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-9}
+SMALL = {"channels": 1, "image_size": 28, "train_size": 200, "test_size": 50}
+
+
+class TorchLeNet(torch.nn.Module):
+    """LeNet as torch has it, with the same names of tensors."""
+
+    def __init__(self, norm: bool = True) -> None:
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(1, 6, 5, padding=2)
+        self.bn1 = torch.nn.BatchNorm2d(6) if norm else torch.nn.Identity()
+        self.conv2 = torch.nn.Conv2d(6, 16, 5)
+        self.bn2 = torch.nn.BatchNorm2d(16) if norm else torch.nn.Identity()
+        self.pool = torch.nn.AvgPool2d(2)
+        self.fc1 = torch.nn.Linear(400, 120)
+        self.fc2 = torch.nn.Linear(120, 84)
+        self.fc3 = torch.nn.Linear(84, 10)
+
+    forward = LeNet.forward  # the same code serves both
+
+
+@pytest.fixture(scope="session")
+def torch_lenet() -> type[torch.nn.Module]:
+    return TorchLeNet
 
 
 @pytest.fixture(scope="session")
@@ -49,3 +76,25 @@ def double() -> Callable[[nn.Module], nn.Module]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """make_job("lenet_numpy", lr=0.1): a Job on grey synthetic pictures, without a run."""
+    from zoo_core.data.datasets import open_dataset
+    from zoo_core.train.display import Display
+    from zoo_core.train.events import Events
+    from zoo_core.train.job import Job
+    from zoo_core.train.settings import override
+    from zoo_core.train.training import fit_to_data
+
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+
+    def make(name: str, **settings: Any) -> Job:
+        entry, display = zoo.info(name), Display(quiet=True)
+        recipe = override(zoo.Recipe(), {"batch_size": 32, "epochs": 1, "data": SMALL} | settings)
+        data = open_dataset("synthetic", **recipe.data)
+        config, preprocess = fit_to_data(entry, recipe, data)
+        return Job(entry, config, data, recipe, preprocess, None, Events(display.warn), display)
+
+    return make

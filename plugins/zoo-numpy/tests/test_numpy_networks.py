@@ -1,27 +1,13 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from zoo_numpy import Tensor, nn, optim
+from zoo_numpy import Tensor, load, nn, optim
 from zoo_numpy.fcn import FCN
 from zoo_numpy.lenet import LeNet
-
-
-class TorchLeNet(torch.nn.Module):
-    def __init__(self, norm=True):
-        super().__init__()
-        self.conv1 = torch.nn.Conv2d(1, 6, 5, padding=2)
-        self.bn1 = torch.nn.BatchNorm2d(6) if norm else torch.nn.Identity()
-        self.conv2 = torch.nn.Conv2d(6, 16, 5)
-        self.bn2 = torch.nn.BatchNorm2d(16) if norm else torch.nn.Identity()
-        self.pool = torch.nn.AvgPool2d(2)
-        self.fc1 = torch.nn.Linear(400, 120)
-        self.fc2 = torch.nn.Linear(120, 84)
-        self.fc3 = torch.nn.Linear(84, 10)
-
-    forward = LeNet.forward  # the same code serves both
 
 
 def count(model):
@@ -74,8 +60,8 @@ def test_one_seed_gives_one_network(network):
 
 
 @pytest.mark.parametrize("norm", [True, False])
-def test_training_lenet_gives_torchs_weights_and_statistics(norm, double, rng):
-    ours, theirs = double(LeNet(batch_norm=norm)), TorchLeNet(norm).double()
+def test_training_lenet_gives_torchs_weights_and_statistics(norm, double, rng, torch_lenet):
+    ours, theirs = double(LeNet(batch_norm=norm)), torch_lenet(norm).double()
     ours.load_state_dict(theirs.state_dict())
     options = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
     mine, reference = (
@@ -140,3 +126,11 @@ print(sorted({name.split(".")[0] for name in sys.modules} & {"torch", "scipy", "
 def test_importing_the_package_imports_no_numpy():
     code = "import sys, zoo_numpy; print('numpy' in sys.modules, zoo_numpy.nn.Linear.__name__)"
     assert run(code).split() == ["False", "Linear"]
+
+
+def test_the_example_in_the_readme_learns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    exec(text.partition("```python\n")[2].partition("```")[0], {})
+    assert float(capsys.readouterr().out) < 2.2
+    assert set(load("model.safetensors")) == {"1.weight", "1.bias", "3.weight", "3.bias"}

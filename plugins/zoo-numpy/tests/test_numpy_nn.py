@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -7,7 +5,6 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zoo_numpy import Tensor, load, nn, no_grad, save
-from zoo_numpy.serialize import to_bytes
 
 repeatable = settings(derandomize=True, database=None, deadline=None)
 
@@ -211,21 +208,6 @@ def test_dropout_keeps_the_mean_and_masks_the_gradient(rng):
     assert layer.eval()(x) is x
 
 
-def test_dropout_continues_exactly_from_a_saved_state():
-    def network(seed):
-        first = nn.Dropout(generator=np.random.default_rng(seed))
-        return nn.Sequential(first, nn.Sequential(nn.Dropout(generator=first.generator)))
-
-    ones = Tensor(np.ones((8, 8), dtype=np.float32))
-    model = network(1)
-    model(ones)
-    saved = json.loads(json.dumps(model.rng_state()))
-    expected = [model(ones).data for _ in range(3)]
-    other = network(2)
-    other.load_rng_state(saved)
-    assert all(np.array_equal(other(ones).data, e) for e in expected)
-
-
 def test_nothing_touches_the_global_generator():
     np.random.seed(0)
     before = np.random.get_state()[1].copy()
@@ -317,7 +299,8 @@ def test_files_hold_the_same_arrays_and_the_same_bytes_each_time(tmp_path):
         assert found[name].dtype == value.dtype
         assert found[name].shape == value.shape
         assert np.array_equal(found[name], value)
-    assert (tmp_path / "a.safetensors").read_bytes() == to_bytes(state)
+    save(dict(reversed(state.items())), tmp_path / "b.safetensors")
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
 def test_modes_and_gradients_reach_every_layer():

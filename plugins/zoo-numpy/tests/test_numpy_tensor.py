@@ -15,7 +15,6 @@ repeatable = settings(derandomize=True, database=None, deadline=None)
 UNARY = {
     "neg": lambda x: -x,
     "exp": lambda x: x.exp(),
-    "tanh": lambda x: x.tanh(),
     "relu": lambda x: x.relu(),
     "sigmoid": lambda x: x.sigmoid(),
     "softmax": lambda x: x.softmax(1),
@@ -262,7 +261,7 @@ def test_large_numbers_do_not_overflow():
 
 def test_the_small_accessors():
     x = Tensor([[1.0, 2.0]], requires_grad=True)
-    assert (x.shape, x.ndim, x.numel(), x.size(), x.size(1)) == ((1, 2), 2, 2, (1, 2), 2)
+    assert (x.shape, x.ndim, x.numel()) == ((1, 2), 2, 2)
     assert x.T.shape == (2, 1)
     assert x.numpy() is x.data
     assert np.asarray(x) is x.data

@@ -1,6 +1,6 @@
 """A small deep-learning framework on NumPy alone, with torch's names: `from zoo_numpy import nn`.
 
-Read it in this order: tensor (autograd), nn (modules, layers, losses), optim, the networks, trainer.
+Read it in this order: tensor (autograd), nn (layers, losses), optim, fcn, lenet, trainer.
 """
 
 from importlib import import_module

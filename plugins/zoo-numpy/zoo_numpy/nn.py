@@ -1,4 +1,4 @@
-"""Modules, layers and losses under torch's names, with torch's arguments, state-dict keys and defaults.
+"""Layers and losses under torch's names, with torch's arguments, state-dict keys and defaults.
 
 One thing differs: randomness comes from the generator a layer is given, never from a global one.
 Images have shape (B, C, H, W), but their batch is innermost in memory: what moves by a pixel is

@@ -32,7 +32,7 @@ def zoo_models():
             framework="numpy",
             recipes={
                 "paper": PAPER,  # the number of epochs is not published; 10 is ours
-                "default": replace(PAPER, schedule="one_cycle"),
+                "default": replace(PAPER, schedule="one_cycle", augment=("crop:1",)),
             },
             tags=("small", "numpy"),
         ),

@@ -123,7 +123,6 @@ class Tensor:
     __neg__ = _unary(np.negative, lambda g, x, y: -g)
     exp = _unary(np.exp, lambda g, x, y: g * y)
     log = _unary(np.log, lambda g, x, y: g / x)
-    tanh = _unary(np.tanh, lambda g, x, y: g * (1 - y * y))
     relu = _unary(lambda x: np.maximum(x, 0), lambda g, x, y: g * (y > 0))
     # sigmoid is 1 / (1 + exp(-x)), written so that it cannot overflow
     sigmoid = _unary(lambda x: np.exp(-np.logaddexp(0, -x)), lambda g, x, y: g * y * (1 - y))
@@ -202,9 +201,6 @@ class Tensor:
     ndim = property(lambda self: self.data.ndim)
     dtype = property(lambda self: self.data.dtype)
     __hash__ = object.__hash__  # by identity, as in torch, although == compares numbers
-
-    def size(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self.shape[dim]
 
     def numel(self) -> int:
         return self.data.size
