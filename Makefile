@@ -34,6 +34,8 @@ runs/.demo: $(READY) $(SOURCES)
 	$(BIN)/zoo train cnn --dataset $$data --epochs 3 --runs runs > runs.demo.tmp \
 	  && mkdir -p runs && tail -n 1 runs.demo.tmp > $@; status=$$?; rm -f runs.demo.tmp; exit $$status
 
+# One thread for each of the two test processes: more than cores would only wait for each other.
+test: export OMP_NUM_THREADS = 1
 test: $(READY) lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 

@@ -1,6 +1,6 @@
 """An epoch of lenet_numpy, with its convolution in Python loops instead, and in torch: the ratios.
 
-    PYTHONPATH=plugins/zoo-numpy python benchmarks/numpy_framework.py [--images 1000] [--repeats 5]
+    python benchmarks/numpy_framework.py [--images 1000] [--repeats 5]
 
 The pictures are random numbers of MNIST's shape: what they show does not change the time. All
 train with the published recipe (SGD 0.1, momentum 0.9, weight decay 5e-4, batch 100) on one thread,

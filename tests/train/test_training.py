@@ -12,7 +12,7 @@ import zoo
 from zoo_core.data.arrays import Split
 from zoo_core.errors import TrainingError
 from zoo_core.train import training
-from zoo_core.train.display import Display
+from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.torch_trainer import TorchTrainer
 
 
@@ -181,19 +181,25 @@ def test_a_loss_that_is_no_number_stops_the_run(make_job, small_mlp):
     assert "no checkpoint was saved before" in caught.value.hint
 
 
-def test_the_last_good_checkpoint_is_named_when_the_loss_explodes(make_job, small_mlp):
+def test_the_last_good_checkpoint_is_named_when_the_loss_explodes(make_job, small_mlp, monkeypatch):
+    from zoo_core.train.torch_task import Classification
+
+    steps = []
+    plain = Classification.loss
+
+    def explodes(self, logits, batch):
+        steps.append(1)
+        return plain(self, logits, batch) * (float("nan") if len(steps) == 15 else 1)
+
+    monkeypatch.setattr(Classification, "loss", explodes)
     job = replace(make_job(small_mlp, lr=0.01, epochs=4), checkpoint_seconds=0)
-
-    class Explodes(Display):
-        def epoch(self, line):
-            if line["epoch"] == 2:
-                job.dataset.train.images[:] = 0
-                object.__setattr__(job.preprocess, "std", (1e-45,) * 3)
-
     with pytest.raises(TrainingError) as caught:
-        fit(replace(job, display=Explodes(quiet=True)))
+        fit(job)
     assert "in epoch 3, step 1" in str(caught.value)
     assert "00000014.json" in caught.value.hint
+    state, warnings = Checkpoints(job.run.checkpoints).load()
+    assert not warnings
+    assert all(np.isfinite(array).all() for array in state.tensors.values())
 
 
 def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch):
@@ -209,8 +215,6 @@ def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch
 
 
 def test_a_full_disk_ends_the_run_with_what_was_saved(tmp_path, monkeypatch, capsys):
-    from zoo_core.train.checkpoint import Checkpoints
-
     saves = []
     original = Checkpoints.save
 
@@ -259,3 +263,11 @@ def test_an_unknown_device_is_refused_with_those_that_are_here(make_job, small_m
     with pytest.raises(zoo.ZooError, match="no device 'tpu'") as caught:
         fit(replace(make_job(small_mlp), device="tpu"))
     assert "cpu" in caught.value.hint
+
+
+@pytest.mark.parametrize(("settings", "device"), [({}, "abacus"), ({"task": {"beta": 1.0}}, "cpu")])
+def test_what_the_trainer_cannot_do_is_refused_before_there_is_a_run(settings, device, tmp_path):
+    settings = {**settings, "data": {"train_size": 40, "test_size": 10}}
+    with pytest.raises(zoo.ZooError, match="abacus|beta"):
+        training.train("mlp", "synthetic", settings=settings, device=device, runs=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

@@ -29,9 +29,10 @@ COMMANDS = {
 
 EPILOG = """\b
 Examples:
-  zoo list                  what can be trained
-  zoo info cnn              options, recipes and weights of one model
-  zoo list "resnet*" --json for scripts
+  zoo list                              what can be trained
+  zoo train cnn                         train it, on CIFAR-10
+  zoo train cnn --dataset ./pictures    or on your own pictures
+  zoo predict latest cat.jpg            use it
 
 \b
 Completion of commands and names, in your shell's start-up file:

@@ -71,21 +71,22 @@ def train(
     reference = dataset or entry.dataset
     data = open_dataset(reference, report=display.say, **chosen.data)
     config, preprocess = fit_to_data(entry, chosen, data)
-    # Whatever is wrong with the options is said before a directory is made.
     spec = trainer.tensor_spec(entry, config)
     init = _initial_tensors(chosen.init, spec, runs, display) if chosen.init else None
-
     job = Job(
         entry, config, data, chosen, preprocess, None, Events(display.warn), display, device,
         checkpoint_seconds=checkpoint_seconds, init=init,
     )  # fmt: skip
+    # Whatever is wrong with the settings is said here, before a directory is made.
     trainer.check(job)
+    job.training_loader(backend="numpy")
+    document = _document(job, trainer, recipe, reference, command)
 
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
+        run.write({"format": FORMAT, "name": run.name, "status": "running", **document})
         display.say(f"{run.path}")
         job = replace(job, run=run)
-        run.write(_document(job, trainer, recipe, reference, command))
     return _execute(job, trainer, report)
 
 
@@ -286,15 +287,11 @@ def _write_predictions(run: Run, labels: np.ndarray | None, probabilities: np.nd
 def _document(
     job: Job, trainer: Trainer, recipe_name: str, reference: str, command: str
 ) -> dict[str, Any]:
-    """run.json as it is when the run starts."""
-    assert job.run is not None
+    """What run.json says when the run starts."""
     entry, provider = job.entry, job.entry.provider
     described = trainer.describe(trainer.build(entry, job.config))
     train, validation = job.parts
     return {
-        "format": FORMAT,
-        "name": job.run.name,
-        "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
         "model": {
