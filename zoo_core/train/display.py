@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -96,7 +97,8 @@ def open_display(quiet: bool) -> Display:
 
 
 def in_notebook() -> bool:
-    return "ipykernel" in sys.modules
+    """Whether bars can be drawn in a notebook: rich needs ipywidgets for that."""
+    return "ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets") is not None
 
 
 def running(totals: Mapping[str, float]) -> str:
