@@ -6,7 +6,6 @@ pixels are moved by augment_numpy or augment_torch.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zoo_core.data.draws import Draws
-from zoo_core.errors import OptionError
+from zoo_core.errors import OptionError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -193,11 +192,8 @@ def parse_augment(words: Sequence[str]) -> tuple[Augmentation, ...]:
 def _parse(word: str) -> Augmentation:
     name, _, rest = word.partition(":")
     if name not in WORDS:
-        close = difflib.get_close_matches(name.lower(), WORDS, n=2, cutoff=0.6)
-        raise OptionError(
-            f"there is no augmentation {name!r}",
-            f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(WORDS)}",
-        )
+        hint = did_you_mean(name.lower(), WORDS, f"there are {', '.join(WORDS)}", most=2)
+        raise OptionError(f"there is no augmentation {name!r}", hint)
     hint = f"write it like {WORDS[name].example}"
     options = {spec.name: spec for spec in fields(WORDS[name])}
     given: dict[str, Any] = {}

@@ -6,7 +6,6 @@ as it gave in a batch of training or evaluation.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 
 from zoo_core.data.arrays import Dataset
 from zoo_core.data.augment_ops import LUMA, Ops, open_ops
-from zoo_core.errors import OptionError
+from zoo_core.errors import OptionError, did_you_mean
 
 SETTINGS = ("size", "channels", "mean", "std", "interpolation")  # those that a recipe may have
 INTERPOLATIONS = ("bilinear", "bicubic")
@@ -150,11 +149,8 @@ class Preprocess:
 def _known(record: Mapping[str, Any], names: Sequence[str]) -> None:
     for key in record:
         if key not in names:
-            close = difflib.get_close_matches(key, names, n=2, cutoff=0.6)
-            raise OptionError(
-                f"preprocess has no setting {key!r}",
-                f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names)}",
-            )
+            hint = did_you_mean(key, names, f"it has {', '.join(names)}", most=2)
+            raise OptionError(f"preprocess has no setting {key!r}", hint)
 
 
 def _need(ok: bool, problem: str) -> None:
