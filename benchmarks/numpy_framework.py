@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy and torch read it
 
 import numpy as np
 from zoo_numpy import Tensor, nn, optim
-from zoo_numpy.lenet import LeNet
+from zoo_numpy.networks import LeNet
 from zoo_numpy.tensor import Array, node
 from zoo_numpy.trainer import keep_freed_memory
 

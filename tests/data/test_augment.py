@@ -15,6 +15,7 @@ from zoo_core.data.augment import (
     parse_augment,
 )
 from zoo_core.data.augment_ops import MovePlan, open_ops
+from zoo_core.data.augment_torch import TorchOps
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
@@ -323,6 +324,20 @@ def test_both_backends_make_the_same_pictures(words, images, mixup):
     assert np.allclose(numpy, torch_, atol=2e-2)  # of 255
     interpolated = any(word.startswith(("affine", "resize")) for word in words)
     assert interpolated or np.array_equal(numpy, torch_)
+
+
+@pytest.mark.parametrize("words", AGREE, ids="+".join)
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("mixup", [0.0, 0.3])
+def test_the_code_for_other_devices_makes_the_same_pictures(
+    words, channels_last, mixup, monkeypatch
+):
+    options = {"mixup": mixup, "channels_last": channels_last}
+    expected = pictures("torch", *words, **options)
+    monkeypatch.setattr(
+        "zoo_core.data.loader.open_ops", lambda backend, device, last: TorchOps(device, last)
+    )
+    assert np.array_equal(pictures("torch", *words, **options), expected)
 
 
 def test_a_plan_of_nothing_takes_the_pictures_asked_for():

@@ -202,11 +202,19 @@ def test_the_last_good_checkpoint_is_named_when_the_loss_explodes(make_job, smal
     assert all(np.isfinite(array).all() for array in state.tensors.values())
 
 
-def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+        MemoryError(),
+    ],
+)
+def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch, error):
     from zoo_core.train.torch_task import Classification
 
     def exhausted(self, batch, update):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     monkeypatch.setattr(Classification, "step", exhausted)
     with pytest.raises(TrainingError, match="too small for a batch of 64") as caught:

@@ -46,7 +46,7 @@ class Ops(Protocol):
     def recolour(self, images: Any, channels: int) -> Any:
         """Grey pictures from coloured ones, or the other way round."""
 
-    def normaliser(self, scale: np.ndarray, bias: np.ndarray, width: int) -> Callable[[Any], Any]:
+    def normaliser(self, scale: np.ndarray, bias: np.ndarray, size: int) -> Callable[[Any], Any]:
         """images * scale + bias by channel, as float32 (B, c, h, w). The rest works on these."""
 
     def cover(self, images: Any, boxes: np.ndarray) -> Any:
@@ -61,10 +61,9 @@ def open_ops(backend: str, device: Any = "cpu", channels_last: bool = False) -> 
     if backend == "numpy":
         from zoo_core.data.augment_numpy import NumpyOps
 
-        return NumpyOps()
+        return NumpyOps(channels_last)
     if backend == "torch":
-        ops: Ops = resolve("zoo_core.data.augment_torch:TorchOps", "the torch loader")(
-            device, channels_last
-        )
+        open_torch = resolve("zoo_core.data.augment_torch:open_torch_ops", "the torch loader")
+        ops: Ops = open_torch(device, channels_last)
         return ops
     raise OptionError(f"backend must be torch or numpy, not {backend!r}")

@@ -10,29 +10,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zoo_core.data.augment_numpy import NumpyOps
 from zoo_core.data.augment_ops import LUMA, MovePlan
 
 
-class TorchOps:
-    """See augment_ops.Ops."""
+def open_torch_ops(device: torch.device | str, channels_last: bool) -> TorchOps:
+    kind = CpuOps if torch.device(device).type == "cpu" else TorchOps
+    return kind(device, channels_last)
 
-    def __init__(self, device: torch.device | str = "cpu", channels_last: bool = False) -> None:
+
+class TorchOps:
+    """See augment_ops.Ops; this one is for every device."""
+
+    def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
         self.device = torch.device(device)
-        self.on_cpu = self.device.type == "cpu"
         self.channels_last = channels_last
 
     def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Tensor, np.ndarray]:
-        with warnings.catch_warnings():
-            # The array may be a read-only map of a file; nothing here writes to it.
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            here = torch.from_numpy(images if self.on_cpu else images[indices])
-        # Elsewhere only what is asked for is copied: a validation split costs nothing twice.
-        return here.to(self.device), indices if self.on_cpu else np.arange(len(indices))
+        # Only what is asked for is copied: training and validation together are not twice the data.
+        return torch.from_numpy(images[indices]).to(self.device), np.arange(len(indices))
 
     def put(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(array)
-        if self.on_cpu:
-            return tensor
         if self.device.type == "cuda":
             tensor = tensor.pin_memory()  # so that the copy does not wait for the device
         return tensor.to(self.device, non_blocking=True)
@@ -92,22 +91,16 @@ class TorchOps:
         return grey[..., None]
 
     def normaliser(
-        self, scale: np.ndarray, bias: np.ndarray, width: int
+        self, scale: np.ndarray, bias: np.ndarray, size: int
     ) -> Callable[[Tensor], Tensor]:
-        # Multiply and add are two steps on purpose: fused, the last bit could depend on where in
-        # the batch a value lies.
-        planes_scale, planes_bias = self.put(scale)[:, None, None], self.put(bias)[:, None, None]
-        row_scale, row_bias = self.put(np.tile(scale, width)), self.put(np.tile(bias, width))
+        scales, biases = self.put(scale)[:, None, None], self.put(bias)[:, None, None]
+        form = torch.channels_last if self.channels_last else torch.contiguous_format
 
-        def contiguous(images: Tensor) -> Tensor:
-            return self._planes(images).mul_(planes_scale).add_(planes_bias)
+        def normalise(images: Tensor) -> Tensor:
+            planes = images.permute(0, 3, 1, 2).contiguous(memory_format=form).float()
+            return planes.mul_(scales).add_(biases)
 
-        def channels_last(images: Tensor) -> Tensor:
-            # Pictures lie in memory that way already; whole rows keep the inner loop long.
-            rows = images.reshape(-1, len(row_scale)).float().mul_(row_scale).add_(row_bias)
-            return rows.view(images.shape).permute(0, 3, 1, 2)
-
-        return channels_last if self.channels_last else contiguous
+        return normalise
 
     def cover(self, images: Tensor, boxes: np.ndarray) -> Tensor:
         return images.masked_fill_(self._inside(boxes, images), 0)
@@ -120,8 +113,8 @@ class TorchOps:
         return first * share + second * (1 - share)
 
     def _planes(self, images: Tensor) -> Tensor:
-        """float32 (B, c, h, w), contiguous, and never the data set itself."""
-        return images.permute(0, 3, 1, 2).contiguous().float()  # bytes are moved while small
+        """float32 (B, c, h, w), contiguous."""
+        return images.permute(0, 3, 1, 2).contiguous().float()
 
     def _inside(self, boxes: np.ndarray, images: Tensor) -> Tensor:
         y = torch.arange(images.shape[2], device=self.device)
@@ -130,3 +123,39 @@ class TorchOps:
         rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
         inside: Tensor = rows[:, None, :, None] & columns[:, None, None, :]
         return inside  # (B, 1, h, w)
+
+
+class CpuOps(TorchOps):
+    """On the CPU tensors and arrays are the same memory, and NumPy does what is mere copying.
+
+    torch would share each of these small steps between threads that wait for one another: no gain
+    on a quiet machine that is worth being ten times slower on a busy one.
+    """
+
+    def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
+        super().__init__(device, channels_last)
+        self.numpy = NumpyOps(channels_last)
+
+    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Tensor, np.ndarray]:
+        with warnings.catch_warnings():
+            # The array may be a read-only map of a file; nothing here writes to it.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            return torch.from_numpy(images), indices
+
+    def put(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array)
+
+    def move(self, images: Tensor, plan: MovePlan) -> Tensor:
+        return torch.from_numpy(self.numpy.move(images.numpy(), plan))
+
+    def normaliser(
+        self, scale: np.ndarray, bias: np.ndarray, size: int
+    ) -> Callable[[Tensor], Tensor]:
+        normalise = self.numpy.normaliser(scale, bias, size)
+        return lambda images: torch.from_numpy(normalise(images.numpy()))
+
+    def cover(self, images: Tensor, boxes: np.ndarray) -> Tensor:
+        return torch.from_numpy(self.numpy.cover(images.numpy(), boxes))
+
+    def mix(self, images: Tensor, keep: np.ndarray, boxes: np.ndarray | None) -> Tensor:
+        return torch.from_numpy(self.numpy.mix(images.numpy(), keep, boxes))

@@ -66,7 +66,7 @@ class TorchLearner:
             for number, part in enumerate(parts):
                 self._learn(part, place, last=number == len(parts) - 1)
         except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "memory" not in str(error):
+            if not out_of_memory(error):
                 raise
             raise TrainingError(
                 f"the memory of {self.runtime.device} is too small for a batch of {place.size}",
@@ -215,6 +215,12 @@ def task_kind(job: Job) -> type[Task]:
             "put the pictures of each class into a folder of its own",
         )
     return kind
+
+
+def out_of_memory(error: Exception) -> bool:
+    """The CPU's allocator raises a plain RuntimeError, and `memory format` is something else."""
+    words = ("out of memory", "not enough memory", "allocate memory")
+    return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)
 
 
 def has_convolutions(model: nn.Module) -> bool:
