@@ -1,4 +1,4 @@
-"""Batches of pictures in NumPy, for trainers that have no torch."""
+"""Batches of pictures in NumPy: for trainers without torch, and for torch on the CPU."""
 
 from __future__ import annotations
 

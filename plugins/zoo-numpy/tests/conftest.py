@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from zoo_numpy import Tensor, nn
-from zoo_numpy.lenet import LeNet
+from zoo_numpy.networks import LeNet
 
 import zoo
 
@@ -65,7 +65,7 @@ def double() -> Callable[[nn.Module], nn.Module]:
     """double(module): the same module with float64 parameters and buffers."""
 
     def convert(module: nn.Module) -> nn.Module:
-        for _, value in [*module.named_parameters(), *module.named_buffers()]:
+        for _, value in module._named(Tensor):
             if value.dtype == np.float32:
                 value.data = value.data.astype(np.float64)
         return module

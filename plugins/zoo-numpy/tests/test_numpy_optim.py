@@ -1,10 +1,7 @@
-import json
-
 import numpy as np
 import pytest
 import torch
-from zoo_numpy import Tensor, nn, optim
-from zoo_numpy.serialize import load, save
+from zoo_numpy import Tensor, load, nn, optim, save
 
 CASES = [
     ("SGD", {"lr": 0.1}),
@@ -47,7 +44,7 @@ def test_several_steps_agree_with_torch(kind, options):
 
 
 @pytest.mark.parametrize(("kind", "options"), CASES)
-def test_a_run_resumed_from_safetensors_and_json_ends_with_the_same_bytes(kind, options, tmp_path):
+def test_a_run_resumed_from_a_file_ends_with_the_same_bytes(kind, options, tmp_path):
     make = getattr(optim, kind)
     whole = parameters(np.float32)
     train(make(whole, **options), whole, 6)
@@ -59,11 +56,10 @@ def test_a_run_resumed_from_safetensors_and_json_ends_with_the_same_bytes(kind, 
     for tensor, other in zip(second, first, strict=True):
         tensor.data[...] = other.data
     train(optimizer, first, 1)  # what was saved must not move with the run
-    save(saved["state"], tmp_path / "state")
-    groups = json.dumps(saved["param_groups"])
+    save(saved, tmp_path / "state")
 
-    resumed = make(second, lr=123.0)
-    resumed.load_state_dict({"state": load(tmp_path / "state"), "param_groups": json.loads(groups)})
+    resumed = make(second, **options)
+    resumed.load_state_dict(load(tmp_path / "state"))
     train(resumed, second, 3, start=3)
     for a, b in zip(whole, second, strict=True):
         assert a.data.tobytes() == b.data.tobytes()
@@ -79,8 +75,8 @@ def test_float32_stays_float32_in_place_and_a_float64_rate_changes_nothing(kind)
         optimizer = getattr(optim, kind)(tensors, lr=lr, weight_decay=0.1, **options)
         train(optimizer, tensors, 5)
         assert all(tensor.data is array for tensor, array in zip(tensors, arrays, strict=True))
-        for name, value in optimizer.state_dict()["state"].items():
-            assert value.dtype == (np.int64 if name.endswith("step") else np.float32)
+        for name, value in optimizer.state_dict().items():
+            assert value.dtype == (np.int64 if name == "steps" else np.float32)
         results.append([array.tobytes() for array in arrays])
     assert results[0] == results[1]
 
@@ -102,7 +98,7 @@ def test_mistakes_are_explained():
     tensors = parameters()
     optimizer = optim.SGD(tensors, momentum=0.9)
     train(optimizer, tensors, 1)
-    with pytest.raises(ValueError, match=r"1\.momentum_buffer"):
+    with pytest.raises(RuntimeError, match=r"1\.momentum_buffer"):
         optim.SGD(tensors[:1]).load_state_dict(optimizer.state_dict())
-    with pytest.raises(ValueError, match="0.momentum_buffer"):
+    with pytest.raises(RuntimeError, match="0.momentum_buffer"):
         optim.SGD([Tensor([1.0])]).load_state_dict(optimizer.state_dict())

@@ -17,7 +17,6 @@ UNARY = {
     "exp": lambda x: x.exp(),
     "relu": lambda x: x.relu(),
     "sigmoid": lambda x: x.sigmoid(),
-    "softmax": lambda x: x.softmax(1),
     "square": lambda x: x**2,
     "cube": lambda x: x**3,
     "power zero": lambda x: x**0,
@@ -35,6 +34,7 @@ UNARY = {
     "flatten from 1": lambda x: x.flatten(1),
     "flatten the middle": lambda x: x.flatten(0, 1),
     "transpose": lambda x: x.transpose(0, -1),
+    "permute": lambda x: x.permute(1, 2, 0),
     "row": lambda x: x[1],
     "slice": lambda x: x[:, 1:, ::2],
     "ellipsis": lambda x: x[..., 0],
@@ -197,13 +197,6 @@ def test_no_grad_records_nothing_and_ends_with_its_block():
     assert not no_grad()(lambda: x * 2)().requires_grad
 
 
-def test_detach_shares_the_array_and_stops_the_gradient():
-    x = Tensor([2.0], requires_grad=True)
-    (x * x.detach()).backward()
-    assert x.grad.item() == 2
-    assert x.detach().data is x.data
-
-
 @pytest.mark.parametrize(
     "f",
     [
@@ -218,7 +211,6 @@ def test_detach_shares_the_array_and_stops_the_gradient():
         lambda x: x * np.array([True, False]),
         lambda x: x.mean(),
         lambda x: x.sigmoid(),
-        lambda x: x.softmax(0),
     ],
 )
 def test_float32_stays_float32(f):
@@ -256,14 +248,12 @@ def test_large_numbers_do_not_overflow():
     with np.errstate(all="raise", under="ignore"):
         x = Tensor([-1000.0, 0.0, 1000.0])
         assert x.sigmoid().data.tolist() == [0, 0.5, 1]
-        assert x.softmax(0).data.tolist() == [0, 0, 1]
 
 
 def test_the_small_accessors():
     x = Tensor([[1.0, 2.0]], requires_grad=True)
-    assert (x.shape, x.ndim, x.numel()) == ((1, 2), 2, 2)
+    assert (x.shape, x.ndim) == ((1, 2), 2)
     assert x.T.shape == (2, 1)
-    assert x.numpy() is x.data
     assert np.asarray(x) is x.data
     assert repr(x) == "Tensor([[1., 2.]], requires_grad=True)"
     assert len({x, x}) == 1

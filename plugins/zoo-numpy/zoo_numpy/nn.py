@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.random import Generator, default_rng
 
-from zoo_numpy.tensor import Array, Tensor, node
+from zoo_numpy.tensor import Array, Tensor, copy_into, node
 
 Pair = int | Sequence[int]  # 3 means (3, 3)
 Rng = Generator | None  # None takes a new generator with a seed of its own
@@ -34,12 +34,12 @@ class Parameter(Tensor):
         super().__init__(data, requires_grad)
 
 
-class Buffer(Tensor):
-    """A tensor that is saved with its module but not trained, like a running mean."""
-
-
 class Module:
-    """A piece of a network: the tensors and modules that were assigned to its attributes."""
+    """A piece of a network: the tensors and modules that were assigned to its attributes.
+
+    All of its tensors are saved. The parameters among them are trained, the others are buffers,
+    like a running mean.
+    """
 
     training = True
 
@@ -49,65 +49,39 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        yield prefix, self
-        for name, child in vars(self).items():
-            if isinstance(child, Module):
-                yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+    def _named(self, kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """All that is of this kind, here and in the modules inside, with names like conv1.bias."""
+        for name, value in vars(self).items():
+            if isinstance(value, kind):
+                yield prefix + name, value
+            if isinstance(value, Module):
+                yield from value._named(kind, f"{prefix}{name}.")
 
-    def _named(self, *kinds: type) -> Iterator[tuple[str, Any]]:
-        for prefix, module in self.named_modules():
-            for name, value in vars(module).items():
-                if isinstance(value, kinds):
-                    yield f"{prefix}.{name}" if prefix else name, value
+    def modules(self) -> Iterator[Module]:
+        yield self
+        yield from (module for _, module in self._named(Module))
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        seen: set[int] = set()  # a parameter that two layers share is listed once
-        for name, value in self._named(Parameter):
-            if id(value) not in seen:
-                seen.add(id(value))
-                yield name, value
-
-    def parameters(self) -> Iterator[Parameter]:
-        return (value for _, value in self.named_parameters())
-
-    def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
-        return self._named(Buffer)
+    def parameters(self) -> list[Parameter]:
+        """Each of them once, even if two layers share it."""
+        return list(dict.fromkeys(value for _, value in self._named(Parameter)))
 
     def state_dict(self) -> dict[str, Array]:
         """Every parameter and buffer, as copies: later training does not change them."""
-        return {name: value.data.copy() for name, value in self._named(Parameter, Buffer)}
+        return {name: value.data.copy() for name, value in self._named(Tensor)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Copy in arrays, or torch's tensors. If anything is wrong, nothing is changed."""
-        own = {name: value.data for name, value in self._named(Parameter, Buffer)}
-        found = {name: np.asarray(value) for name, value in state_dict.items() if name in own}
-        problems = [f"{name} is missing" for name in own if strict and name not in found]
-        problems += [f"{name} is not in it" for name in state_dict if strict and name not in own]
-        for name, value in found.items():
-            if value.shape != own[name].shape:
-                problems.append(f"{name} has shape {own[name].shape}, not {value.shape}")
-            elif not np.can_cast(value.dtype, own[name].dtype, "same_kind"):
-                problems.append(f"{name} is {own[name].dtype}, not {value.dtype}")
-        if problems:
-            raise RuntimeError(f"the state dict does not fit this module: {'; '.join(problems)}")
-        for name, value in found.items():
-            own[name][...] = value
+        copy_into({name: value.data for name, value in self._named(Tensor)}, state_dict, strict)
 
     def train(self, mode: bool = True) -> Self:
-        for _, module in self.named_modules():
+        for module in self.modules():
             module.training = mode
         return self
 
     def eval(self) -> Self:
         return self.train(False)
 
-    def zero_grad(self) -> None:
-        for parameter in self.parameters():
-            parameter.grad = None
-
     def __repr__(self) -> str:
-        lines = [f"\n  {name} {value.shape}" for name, value in self._named(Parameter, Buffer)]
+        lines = [f"\n  {name} {value.shape}" for name, value in self._named(Tensor)]
         return f"{type(self).__name__}({''.join(lines)})"
 
 
@@ -125,52 +99,56 @@ class Sequential(Module):
         return x
 
 
-def _uniform(rng: Generator, fan_in: int, *shape: int) -> Parameter:
-    """Kaiming uniform with a = sqrt(5), torch's default, comes to a bound of 1 / sqrt(fan_in)."""
-    bound = 1 / math.sqrt(fan_in)
-    return Parameter(rng.uniform(-bound, bound, shape).astype(np.float32))
+def _drawn(shape: Sequence[int], bias: bool, generator: Rng) -> tuple[Parameter, Parameter | None]:
+    """A weight and a bias. Torch's default, Kaiming uniform with a = sqrt(5), has this bound."""
+    rng, bound = generator or default_rng(), 1 / math.sqrt(math.prod(shape[1:]))
+    weight = Parameter(rng.uniform(-bound, bound, shape).astype(np.float32))
+    if not bias:
+        return weight, None
+    return weight, Parameter(rng.uniform(-bound, bound, shape[0]).astype(np.float32))
 
 
 class Linear(Module):
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, generator: Rng = None
     ) -> None:
-        rng = generator or default_rng()
-        self.weight = _uniform(rng, in_features, out_features, in_features)
-        self.bias = _uniform(rng, in_features, out_features) if bias else None
+        self.weight, self.bias = _drawn((out_features, in_features), bias, generator)
 
     def forward(self, x: Tensor) -> Tensor:
         out = x @ self.weight.transpose(0, 1)  # (..., in) @ (in, out)
         return out if self.bias is None else out + self.bias
 
 
-def _windows(x: Array, kernel: Pair, stride: Pair, padding: Pair, fill: float = 0.0) -> Array:
-    """What the kernel sees at each place: a view of the padded x, (B, C, OH, OW, KH, KW)."""
+def _windows(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, fill: float = 0.0) -> Tensor:
+    """What the kernel sees at each place: a view of the padded images, (B, C, OH, OW, KH, KW)."""
     if x.ndim != 4:
         raise ValueError(f"expected images of shape (B, C, H, W), not {x.shape}")
     (b, c, h, w), (kh, kw), (sh, sw), (ph, pw) = x.shape, *map(pair, (kernel, stride, padding))
     if h + 2 * ph < kh or w + 2 * pw < kw:
         raise ValueError(f"a {kh}x{kw} kernel does not fit {h}x{w} images padded by ({ph}, {pw})")
-    inner = x.transpose(1, 2, 3, 0)  # (C, H, W, B)
+    shape, inside = (c, h + 2 * ph, w + 2 * pw, b), np.s_[:, ph : ph + h, pw : pw + w]
+    images = x.data.transpose(1, 2, 3, 0)  # (C, H, W, B)
     if ph or pw:
-        inner = np.full((c, h + 2 * ph, w + 2 * pw, b), fill, dtype=x.dtype)
-        inner[:, ph : ph + h, pw : pw + w] = x.transpose(1, 2, 3, 0)
-    batch_last = np.ascontiguousarray(inner).transpose(3, 0, 1, 2)  # copies only if it has to
-    return sliding_window_view(batch_last, (kh, kw), axis=(2, 3))[:, :, ::sh, ::sw]
+        images = np.full(shape, fill, dtype=x.dtype)
+        images[inside] = x.data.transpose(1, 2, 3, 0)
+    images = np.ascontiguousarray(images)  # copies only if it has to
 
+    def seen(images: Array, writeable: bool = False) -> Array:
+        views = sliding_window_view(images, (kh, kw), axis=(1, 2), writeable=writeable)
+        return views[:, ::sh, ::sw].transpose(3, 0, 1, 2, 4, 5)
 
-def _fold(windows: Array, shape: Sequence[int], stride: Pair, padding: Pair) -> Array:
-    """The reverse of `_windows`: add every window back to where it was seen, (B, C, H, W)."""
-    (b, c, h, w), (sh, sw), (ph, pw) = shape, pair(stride), pair(padding)
-    oh, ow, kh, kw = windows.shape[2:]
-    out = np.zeros((c, h + 2 * ph, w + 2 * pw, b), dtype=windows.dtype).transpose(3, 0, 1, 2)
-    if sh >= kh and sw >= kw:  # windows that do not overlap: one assignment
-        places = sliding_window_view(out, (kh, kw), axis=(2, 3), writeable=True)
-        places[:, :, ::sh, ::sw] = windows
-    else:  # one addition of whole images for each place in the kernel
-        for i, j in np.ndindex(kh, kw):
-            out[:, :, i : i + sh * oh : sh, j : j + sw * ow : sw] += windows[..., i, j]
-    return out[:, :, ph : ph + h, pw : pw + w]
+    def rule(g: Array) -> Array:  # add every window back to where it was seen
+        total = np.zeros(shape, dtype=g.dtype)
+        if sh >= kh and sw >= kw:  # windows that do not overlap: one assignment
+            seen(total, writeable=True)[...] = g
+        else:  # one addition of whole images for each place in the kernel
+            oh, ow = g.shape[2:4]
+            for i, j in np.ndindex(kh, kw):
+                place = np.s_[:, i : i + sh * oh : sh, j : j + sw * ow : sw]
+                total[place] += g[..., i, j].transpose(1, 2, 3, 0)
+        return total[inside].transpose(3, 0, 1, 2)
+
+    return node(seen(images), (x, rule))
 
 
 class Conv2d(Module):
@@ -187,38 +165,22 @@ class Conv2d(Module):
         bias: bool = True,
         generator: Rng = None,
     ) -> None:
-        rng, kernel = generator or default_rng(), pair(kernel_size)
         self.stride, self.padding = stride, padding
-        fan_in = in_channels * math.prod(kernel)
-        self.weight = _uniform(rng, fan_in, out_channels, in_channels, *kernel)
-        self.bias = _uniform(rng, fan_in, out_channels) if bias else None
+        shape = out_channels, in_channels, *pair(kernel_size)
+        self.weight, self.bias = _drawn(shape, bias, generator)
 
     def forward(self, x: Tensor) -> Tensor:
         o, c, kh, kw = self.weight.shape
-        windows = _windows(x.data, (kh, kw), self.stride, self.padding)  # (B, C, OH, OW, KH, KW)
-        if x.shape[1] != c:
-            raise ValueError(f"this convolution is for {c} channels, the images have {x.shape[1]}")
-        b, _, oh, ow, _, _ = windows.shape
-        columns = windows.transpose(1, 4, 5, 2, 3, 0).reshape(c * kh * kw, oh * ow * b)
-        rows = self.weight.data.reshape(o, c * kh * kw)
-        out = rows @ columns  # (O, OH * OW * B)
+        windows = _windows(x, (kh, kw), self.stride, self.padding)
+        b, channels, oh, ow, _, _ = windows.shape
+        if channels != c:
+            raise ValueError(f"this convolution is for {c} channels, the images have {channels}")
+        columns = windows.permute(1, 4, 5, 2, 3, 0).reshape(c * kh * kw, oh * ow * b)
+        out = self.weight.reshape(o, c * kh * kw) @ columns  # (O, OH * OW * B)
         if self.bias is not None:
-            out += self.bias.data[:, None]
-
-        def flat(g: Array) -> Array:  # (B, O, OH, OW) to (O, OH * OW * B)
-            return g.transpose(1, 2, 3, 0).reshape(o, oh * ow * b)
-
-        def to_x(g: Array) -> Array:
-            grads = (rows.T @ flat(g)).reshape(c, kh, kw, oh, ow, b)
-            return _fold(grads.transpose(5, 0, 3, 4, 1, 2), x.shape, self.stride, self.padding)
-
-        def to_weight(g: Array) -> Array:
-            return (columns @ flat(g).T).T.reshape(o, c, kh, kw)  # faster than g @ columns.T
-
-        inputs = [(x, to_x), (self.weight, to_weight)]
-        if self.bias is not None:
-            inputs.append((self.bias, lambda g: g.sum(axis=(0, 2, 3))))
-        return node(out.reshape(o, oh, ow, b).transpose(3, 0, 1, 2), *inputs)
+            out.data += self.bias.data[:, None]  # in place, which spares a copy of all images
+            out = node(out.data, (out, lambda g: g), (self.bias, lambda g: g.sum(axis=1)))
+        return out.reshape(o, oh, ow, b).permute(3, 0, 1, 2)
 
 
 class _Pool2d(Module):
@@ -231,32 +193,25 @@ class _Pool2d(Module):
 
 class MaxPool2d(_Pool2d):
     def forward(self, x: Tensor) -> Tensor:
-        windows = _windows(x.data, self.kernel_size, self.stride, self.padding, fill=-np.inf)
-        out = windows.max(axis=(4, 5))
+        windows = _windows(x, self.kernel_size, self.stride, self.padding, fill=-np.inf)
+        out = windows.data.max(axis=(4, 5))
 
         def rule(g: Array) -> Array:
             b, c, oh, ow, kh, kw = windows.shape
             grads = np.empty((kh, kw, c, oh, ow, b), dtype=g.dtype).transpose(5, 2, 3, 4, 0, 1)
             waiting = np.ones_like(out, dtype=bool)
             for i, j in np.ndindex(kh, kw):  # a few steps over whole images; argmax is slower
-                first = (windows[..., i, j] == out) & waiting  # the first of equal maxima
+                first = (windows.data[..., i, j] == out) & waiting  # the first of equal maxima
                 waiting ^= first
                 np.multiply(g, first, out=grads[..., i, j])
-            return _fold(grads, x.shape, self.stride, self.padding)
+            return grads
 
-        return node(out, (x, rule))
+        return node(out, (windows, rule))
 
 
 class AvgPool2d(_Pool2d):
     def forward(self, x: Tensor) -> Tensor:
-        windows = _windows(x.data, self.kernel_size, self.stride, self.padding)
-        shape, count = windows.shape, math.prod(self.kernel_size)
-
-        def rule(g: Array) -> Array:
-            spread = np.broadcast_to((g / count)[..., None, None], shape)
-            return _fold(spread, x.shape, self.stride, self.padding)
-
-        return node(windows.sum(axis=(4, 5)) / count, (x, rule))
+        return _windows(x, self.kernel_size, self.stride, self.padding).mean((4, 5))
 
 
 def _dot(a: Array, b: Array) -> Array:  # the sum of a * b over each channel, (C,)
@@ -272,16 +227,16 @@ class BatchNorm2d(Module):
         self.eps, self.momentum = eps, momentum
         self.weight = Parameter(np.ones(num_features, dtype=np.float32))
         self.bias = Parameter(np.zeros(num_features, dtype=np.float32))
-        self.running_mean = Buffer(np.zeros(num_features, dtype=np.float32))
-        self.running_var = Buffer(np.ones(num_features, dtype=np.float32))
-        self.num_batches_tracked = Buffer(np.zeros((), dtype=np.int64))
+        self.running_mean = Tensor(np.zeros(num_features, dtype=np.float32))
+        self.running_var = Tensor(np.ones(num_features, dtype=np.float32))
+        self.num_batches_tracked = Tensor(np.zeros((), dtype=np.int64))
 
     def forward(self, x: Tensor) -> Tensor:
         weight, bias, training = self.weight, self.bias, self.training
         mean, var = self.running_mean.data, self.running_var.data  # (C,)
-        n = x.numel() // weight.numel()  # numbers in a channel
-        if x.ndim != 4 or x.shape[1] != weight.numel() or (training and n < 2):
-            raise ValueError(f"batch norm of {weight.numel()} channels cannot use {x.shape}")
+        n = x.data.size // len(mean)  # numbers in a channel
+        if x.ndim != 4 or x.shape[1] != len(mean) or (training and n < 2):
+            raise ValueError(f"batch norm of {len(mean)} channels cannot use {x.shape}")
         if training:
             mean = x.data.mean(axis=(0, 2, 3))
         x_hat = x.data - _wide(mean)  # (B, C, H, W)
@@ -328,8 +283,7 @@ class Dropout(Module):
 
 
 class ReLU(Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.relu()
+    forward = staticmethod(Tensor.relu)
 
 
 class LeakyReLU(Module):
@@ -341,8 +295,7 @@ class LeakyReLU(Module):
 
 
 class Sigmoid(Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.sigmoid()
+    forward = staticmethod(Tensor.sigmoid)
 
 
 class Flatten(Module):
@@ -351,11 +304,6 @@ class Flatten(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.flatten(self.start_dim, self.end_dim)
-
-
-class Identity(Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x
 
 
 class MSELoss(Module):

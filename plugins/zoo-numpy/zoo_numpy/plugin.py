@@ -23,7 +23,7 @@ def zoo_models():
     return [
         zoo.ModelEntry(
             name="fcn_numpy",
-            target="zoo_numpy.fcn:FCN",
+            target="zoo_numpy.networks:FCN",
             summary="Three linear layers, on NumPy alone",
             in_channels=1,
             image_size=28,
@@ -40,7 +40,7 @@ def zoo_models():
         ),
         zoo.ModelEntry(
             name="lenet_numpy",
-            target="zoo_numpy.lenet:LeNet",
+            target="zoo_numpy.networks:LeNet",
             summary="LeNet-5 with batch norm, on NumPy alone",
             in_channels=1,
             image_size=28,

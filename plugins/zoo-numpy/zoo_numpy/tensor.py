@@ -8,13 +8,17 @@ the sums where a tensor was used twice, and the sums where it was broadcast.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import numpy as safetensors
 
 Array = NDArray[Any]
 Rule = Callable[[Array], Array]
@@ -39,27 +43,18 @@ def node(data: Array, *inputs: tuple[Tensor, Rule]) -> Tensor:
     if _recording.get():
         out._inputs = tuple((tensor, rule) for tensor, rule in inputs if tensor.requires_grad)
         out.requires_grad = bool(out._inputs)
+        out._depth = 1 + max((tensor._depth for tensor, _ in out._inputs), default=0)
     return out
 
 
-def _unary(f: Any, rule: Callable[[Array, Array, Array], Array]) -> Callable[[Tensor], Tensor]:
-    """A method for y = f(x); rule(g, x, y) turns g, the gradient of y, into that of x."""
+def _operation(f: Any, *rules: Any) -> Callable[..., Tensor]:
+    """A method for y = f(a, ...), with a rule for each input: rule(a, ..., y, g)."""
 
-    def method(self: Tensor) -> Tensor:
-        x, y = self.data, f(self.data)
-        return node(y, (self, lambda g: rule(g, x, y)))
-
-    return method
-
-
-def _binary(f: Any, to_a: Any, to_b: Any) -> Callable[[Tensor, Any], Tensor]:
-    """A method for y = f(a, b), with one rule for each side."""
-
-    def method(self: Tensor, other: Any) -> Tensor:
-        left, right = _operands(self, other)
-        a, b = left.data, right.data
-        y = f(a, b)
-        return node(y, (left, lambda g: to_a(g, a, b, y)), (right, lambda g: to_b(g, a, b, y)))
+    def method(self: Tensor, *other: Any) -> Tensor:
+        inputs = _operands(self, *other) if other else (self,)
+        arrays = [tensor.data for tensor in inputs]
+        y = f(*arrays)
+        return node(y, *zip(inputs, (partial(rule, *arrays, y) for rule in rules), strict=True))
 
     return method
 
@@ -79,6 +74,7 @@ class Tensor:
         self.grad: Tensor | None = None
         # What this was computed from. Empty for a leaf; None once backward() has freed it.
         self._inputs: tuple[tuple[Tensor, Rule], ...] | None = ()
+        self._depth = 0  # of a leaf; else one more than that of the deepest input
 
     def backward(self, gradient: Any = None, retain_graph: bool = False) -> None:
         """Add d self / d leaf to the `grad` of each leaf that requires it, freeing the graph."""
@@ -87,58 +83,46 @@ class Tensor:
         if gradient is None and self.data.size != 1:
             raise RuntimeError(f"backward() of a tensor of shape {self.shape} needs a gradient")
         start = np.asarray(1 if gradient is None else gradient, dtype=self.dtype)
-        grads = {id(self): np.broadcast_to(start, self.shape)}
-        for tensor in self._topological():
-            grad = grads.pop(id(tensor))  # complete: all that used this tensor came before it
-            if not tensor._inputs:
-                total = grad if tensor.grad is None else tensor.grad.data + grad
-                tensor.grad = Tensor(np.array(total, tensor.dtype, order="C"))  # its own copy
-                continue
+        results: dict[Tensor, Array] = {}  # gradients that have still to be passed on
+        leaves: dict[Tensor, Array] = {}  # and those that have arrived
+        (results if self._depth else leaves)[self] = np.broadcast_to(start, self.shape)
+        while results:
+            # The deepest was used by none of the others: its gradient is complete.
+            tensor = max(results, key=attrgetter("_depth"))
+            grad = results.pop(tensor)
+            if tensor._inputs is None:
+                raise RuntimeError("this graph was freed; call backward(retain_graph=True)")
             for source, rule in tensor._inputs:
                 part = _unbroadcast(np.asarray(rule(grad)), source.shape)
-                key = id(source)
+                grads = results if source._depth else leaves
                 # Not +=: a rule may return the very array that it was given (addition does).
-                grads[key] = grads[key] + part if key in grads else part
+                grads[source] = grads[source] + part if source in grads else part
             if not retain_graph:
                 tensor._inputs = None
+        for leaf, grad in leaves.items():
+            total = grad if leaf.grad is None else leaf.grad.data + grad
+            leaf.grad = Tensor(np.array(total, leaf.dtype, order="C"))  # its own copy
 
-    def _topological(self) -> list[Tensor]:
-        """All that self depends on, each after its users. No recursion: graphs get deep."""
-        order: list[Tensor] = []
-        seen: set[int] = set()
-        stack = [(self, False)]
-        while stack:
-            tensor, inputs_done = stack.pop()
-            if inputs_done:
-                order.append(tensor)
-            elif id(tensor) not in seen:
-                if tensor._inputs is None:
-                    raise RuntimeError("this graph was freed; call backward(retain_graph=True)")
-                seen.add(id(tensor))
-                stack.append((tensor, True))
-                stack.extend((source, False) for source, _ in tensor._inputs)
-        return order[::-1]
-
-    # The table of derivatives
-    __neg__ = _unary(np.negative, lambda g, x, y: -g)
-    exp = _unary(np.exp, lambda g, x, y: g * y)
-    log = _unary(np.log, lambda g, x, y: g / x)
-    relu = _unary(lambda x: np.maximum(x, 0), lambda g, x, y: g * (y > 0))
+    # The table of derivatives: f, then for each input how g, the gradient of y, becomes its own
+    __neg__ = _operation(np.negative, lambda x, y, g: -g)
+    exp = _operation(np.exp, lambda x, y, g: g * y)
+    log = _operation(np.log, lambda x, y, g: g / x)
+    relu = _operation(lambda x: np.maximum(x, 0), lambda x, y, g: g * (y > 0))
     # sigmoid is 1 / (1 + exp(-x)), written so that it cannot overflow
-    sigmoid = _unary(lambda x: np.exp(-np.logaddexp(0, -x)), lambda g, x, y: g * y * (1 - y))
+    sigmoid = _operation(lambda x: np.exp(-np.logaddexp(0, -x)), lambda x, y, g: g * y * (1 - y))
 
-    __add__ = __radd__ = _binary(np.add, lambda g, a, b, y: g, lambda g, a, b, y: g)
-    __mul__ = __rmul__ = _binary(np.multiply, lambda g, a, b, y: g * b, lambda g, a, b, y: g * a)
-    __sub__ = _binary(np.subtract, lambda g, a, b, y: g, lambda g, a, b, y: -g)
-    __truediv__ = _binary(np.divide, lambda g, a, b, y: g / b, lambda g, a, b, y: -g * y / b)
-    __rsub__ = _binary(lambda a, b: b - a, lambda g, a, b, y: -g, lambda g, a, b, y: g)
-    __rtruediv__ = _binary(
-        lambda a, b: b / a, lambda g, a, b, y: -g * y / a, lambda g, a, *_: g / a
+    __add__ = __radd__ = _operation(np.add, lambda a, b, y, g: g, lambda a, b, y, g: g)
+    __mul__ = __rmul__ = _operation(np.multiply, lambda a, b, y, g: g * b, lambda a, b, y, g: g * a)
+    __sub__ = _operation(np.subtract, lambda a, b, y, g: g, lambda a, b, y, g: -g)
+    __truediv__ = _operation(np.divide, lambda a, b, y, g: g / b, lambda a, b, y, g: -g * y / b)
+    __rsub__ = _operation(lambda a, b: b - a, lambda a, b, y, g: -g, lambda a, b, y, g: g)
+    __rtruediv__ = _operation(
+        lambda a, b: b / a, lambda a, b, y, g: -g * y / a, lambda a, b, y, g: g / a
     )
-    __pow__ = _binary(  # the wheres keep 0 ** -1 out of x ** 0, and log(0) out of 0 ** x
+    __pow__ = _operation(  # the wheres keep 0 ** -1 out of x ** 0, and log(0) out of 0 ** x
         np.power,
-        lambda g, a, b, y: g * b * a ** (np.where(b == 0, 1, b) - 1),
-        lambda g, a, b, y: g * y * np.log(np.where(a == 0, 1, a)),
+        lambda a, b, y, g: g * b * a ** (np.where(b == 0, 1, b) - 1),
+        lambda a, b, y, g: g * y * np.log(np.where(a == 0, 1, a)),
     )
 
     def __matmul__(self, other: Any) -> Tensor:
@@ -149,7 +133,8 @@ class Tensor:
             return (a.reshape(1, -1) @ b)[..., 0, :]
         return node(
             a.data @ b.data,  # (..., n, k) @ (..., k, m)
-            (a, lambda g: g @ b.data.swapaxes(-1, -2)),
+            # This is g @ b.T, written so that it is faster if b is as wide as a convolution's
+            (a, lambda g: (b.data @ g.swapaxes(-1, -2)).swapaxes(-1, -2)),
             (b, lambda g: a.data.swapaxes(-1, -2) @ g),
         )
 
@@ -162,11 +147,7 @@ class Tensor:
 
     def mean(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
         total = self.sum(dim, keepdim)
-        return total / (self.numel() / max(total.numel(), 1))
-
-    def softmax(self, dim: int) -> Tensor:
-        powers = (self - Tensor(self.data.max(axis=dim, keepdims=True))).exp()
-        return powers / powers.sum(dim, keepdim=True)
+        return total / (self.data.size / max(total.data.size, 1))
 
     def reshape(self, *shape: Any) -> Tensor:
         return node(self.data.reshape(*shape), (self, lambda g: g.reshape(self.shape)))
@@ -178,6 +159,10 @@ class Tensor:
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         return node(self.data.swapaxes(dim0, dim1), (self, lambda g: g.swapaxes(dim0, dim1)))
+
+    def permute(self, *dims: int) -> Tensor:
+        back = np.argsort(dims)
+        return node(self.data.transpose(dims), (self, lambda g: g.transpose(back)))
 
     def __getitem__(self, index: Any) -> Tensor:
         parts = index if isinstance(index, tuple) else (index,)
@@ -202,17 +187,8 @@ class Tensor:
     dtype = property(lambda self: self.data.dtype)
     __hash__ = object.__hash__  # by identity, as in torch, although == compares numbers
 
-    def numel(self) -> int:
-        return self.data.size
-
     def item(self) -> Any:
         return self.data.item()
-
-    def numpy(self) -> Array:
-        return self.data
-
-    def detach(self) -> Tensor:
-        return Tensor(self.data)
 
     def argmax(self, dim: int | None = None) -> Tensor:
         return Tensor(self.data.argmax(axis=dim))
@@ -250,3 +226,28 @@ def _unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
     grad = np.asarray(grad.sum(axis=tuple(range(grad.ndim - len(shape)))))
     repeated = tuple(i for i, n in enumerate(shape) if n == 1)
     return np.asarray(grad.sum(axis=repeated, keepdims=True))
+
+
+def save(state: Mapping[str, Array], path: str | Path) -> None:
+    """The same state dict gives the same bytes: no metadata, whose keys have no fixed order."""
+    safetensors.save_file({k: np.asarray(v, order="C") for k, v in state.items()}, path)
+
+
+def load(path: str | Path) -> dict[str, Array]:
+    return safetensors.load_file(path)
+
+
+def copy_into(own: Mapping[str, Array], state: Mapping[str, Any], strict: bool = True) -> None:
+    """Copy arrays, or torch's tensors, into our own. If anything is wrong, nothing is changed."""
+    found = {name: np.asarray(value) for name, value in state.items() if name in own}
+    problems = [f"{name} is missing" for name in own if strict and name not in found]
+    problems += [f"{name} is not in it" for name in state if strict and name not in own]
+    for name, value in found.items():
+        if value.shape != own[name].shape:
+            problems.append(f"{name} has shape {own[name].shape}, not {value.shape}")
+        elif not np.can_cast(value.dtype, own[name].dtype, "same_kind"):
+            problems.append(f"{name} is {own[name].dtype}, not {value.dtype}")
+    if problems:
+        raise RuntimeError(f"the state dict does not fit: {'; '.join(problems)}")
+    for name, value in found.items():
+        own[name][...] = value

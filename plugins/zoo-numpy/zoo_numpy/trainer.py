@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.errors import OptionError
 from zoo_core.models import build_target
@@ -22,11 +21,12 @@ from zoo_core.train.checkpoint import State
 from zoo_core.train.job import Description, Fitted, Job, process
 from zoo_core.train.loop import Loop, Place
 from zoo_core.train.metrics import ClassificationTotals
-from zoo_core.types import ModelEntry, Recipe
+from zoo_core.types import ModelEntry
 from zoo_numpy import nn, optim
 from zoo_numpy.tensor import Array, Tensor, no_grad
 
-LOSSES = ("cross_entropy", "mse")
+LOSSES = {"cross_entropy": nn.CrossEntropyLoss, "mse": nn.MSELoss}
+OPTIMIZERS = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW}
 
 
 class NumpyTrainer:
@@ -35,13 +35,10 @@ class NumpyTrainer:
     backend = "numpy"
 
     def build(self, entry: ModelEntry, config: Mapping[str, Any]) -> nn.Module:
-        model = build_target(entry, config)
-        assert isinstance(model, nn.Module)
+        model: nn.Module = build_target(entry, config)
         return model
 
-    def tensor_spec(
-        self, entry: ModelEntry, config: Mapping[str, Any]
-    ) -> dict[str, tuple[tuple[int, ...], str]]:
+    def tensor_spec(self, entry: ModelEntry, config: Mapping[str, Any]) -> dict[str, Any]:
         state = self.build(entry, config).state_dict()  # these networks are small: just make one
         return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
 
@@ -49,18 +46,16 @@ class NumpyTrainer:
         model.load_state_dict(tensors)
 
     def describe(self, model: nn.Module) -> Description:
-        count = sum(parameter.numel() for parameter in model.parameters())
+        count = sum(parameter.data.size for parameter in model.parameters())
         size = sum(array.nbytes for array in model.state_dict().values())
         return Description(trainable=count, total=count, bytes=size, structure=repr(model))
 
     def environment(self, device: str) -> dict[str, Any]:
         blas = np.show_config("dicts")["Build Dependencies"]["blas"]
-        threads = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS", "")
-        return {
-            "blas": f"{blas['name']} {blas.get('version', '')}",
-            "device": "cpu",
-            "threads": int(threads) if threads.isdigit() else os.cpu_count() or 1,
-        }
+        asked = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS", "")
+        threads = int(asked) if asked.isdigit() else os.cpu_count() or 1
+        name = f"{blas['name']} {blas.get('version', '')}"
+        return {"blas": name, "device": "cpu", "threads": threads}
 
     def check(self, job: Job) -> None:
         """Refuse what this trainer cannot do, rather than train without it."""
@@ -77,10 +72,8 @@ class NumpyTrainer:
                 raise OptionError(f"model {name!r} cannot be trained like this: {what}")
         for option, value in recipe.task.items():
             if option != "loss" or value not in LOSSES:
-                raise OptionError(
-                    f"the task of model {name!r} has no option {option!r} that is {value!r}",
-                    f"it has: loss, {' or '.join(LOSSES)}",
-                )
+                problem = f"the task of model {name!r} has no option {option!r} that is {value!r}"
+                raise OptionError(problem, f"it has: loss, {' or '.join(LOSSES)}")
 
     def fit(self, job: Job) -> Fitted:
         keep_freed_memory()
@@ -98,11 +91,16 @@ class NumpyLearner:
     """See zoo_core.train.loop.Learner."""
 
     def __init__(self, job: Job, model: nn.Module) -> None:
-        self.recipe, self.model = job.recipe, model
-        self.classes = len(job.dataset.classes)
-        self.optimizer = make_optimizer(model, job.recipe)
-        self.loss = nn.MSELoss() if job.recipe.task.get("loss") == "mse" else nn.CrossEntropyLoss()
-        self.averaged = copy.deepcopy(model) if job.recipe.ema else None
+        self.recipe, self.model, self.classes = job.recipe, model, len(job.dataset.classes)
+        self.loss = LOSSES[job.recipe.task.get("loss", "cross_entropy")]()
+        options = {"lr": job.recipe.lr, "weight_decay": job.recipe.weight_decay}
+        if job.recipe.optimizer == "sgd":
+            options["momentum"] = job.recipe.momentum
+        self.optimizer = OPTIMIZERS[job.recipe.optimizer](model.parameters(), **options)
+        self.parts: dict[str, Any] = {"model": model, "optimizer": self.optimizer}  # of the state
+        self.published = model  # and evaluated
+        if job.recipe.ema:
+            self.published = self.parts["ema"] = copy.deepcopy(model)
         self._bad: int | None = None
         self.start_epoch()
 
@@ -110,51 +108,64 @@ class NumpyLearner:
         return {"backend": "numpy"}
 
     def start_epoch(self) -> None:
-        self._sums: dict[str, float] = {"count": 0, "loss": 0.0, "right": 0}
+        self._sums = {"count": 0.0, "loss": 0.0, "accuracy": 0.0}
 
     def step(self, batch: Batch, place: Place) -> None:
         self.model.train()
-        # Dropout depends on the position alone, so that there is no generator state to save.
-        here = Draws(self.recipe.seed, place.epoch, np.array([place.batch])).bits("step")
-        for number, (_, layer) in enumerate(self.model.named_modules()):
+        for number, layer in enumerate(self.model.modules()):
             if isinstance(layer, nn.Dropout):
-                layer.generator = default_rng([int(here[0]), number])
+                # It depends on the position alone, so that there is no generator state to save.
+                layer.generator = default_rng([self.recipe.seed, place.epoch, place.batch, number])
         self.optimizer.zero_grad()
         with np.errstate(all="ignore"):  # a loss that is no number is reported in a sentence
             for part in batch.split(self.recipe.accumulate):
                 self._learn(part, place)
             if self.recipe.clip_grad:
-                clip_gradients(self.model, self.recipe.clip_grad)
-            for group in self.optimizer.param_groups:
-                group["lr"] = place.lr
+                self._clip_gradients(self.recipe.clip_grad)
+            self.optimizer.param_groups[0]["lr"] = place.lr
             self.optimizer.step()
-        if self.averaged is not None:
-            self._average(self.averaged, place.step)
+        if self.recipe.ema:
+            self._average(place.step)
 
     def _learn(self, batch: Batch, place: Place) -> None:
         logits: Tensor = self.model(Tensor(batch.images))  # (B, classes)
-        loss: Tensor = self.loss(logits, targets(batch, logits.shape[1], self.recipe))
+        loss: Tensor = self.loss(logits, self._targets(batch, logits.shape[1]))
         # Shares of the whole batch, so that the gradients of its parts add up to its mean's.
         loss.backward(len(batch) / place.size)
         self._sums["count"] += len(batch)
         self._sums["loss"] += loss.item() * len(batch)
-        self._sums["right"] += int((logits.data.argmax(1) == batch.labels).sum())
+        self._sums["accuracy"] += int((logits.data.argmax(1) == batch.labels).sum())
         if self._bad is None and not math.isfinite(loss.item()):
             self._bad = place.step
 
-    def _average(self, averaged: nn.Module, step: int) -> None:
+    def _targets(self, batch: Batch, classes: int) -> Array:
+        """The probability of each class that the model should say, (B, classes)."""
+        one_hot, smoothing = np.eye(classes, dtype=np.float32), self.recipe.label_smoothing
+        wanted = one_hot[batch.labels]
+        if batch.mixed_labels is not None:
+            share = batch.weight[:, None]
+            wanted = share * wanted + (1 - share) * one_hot[batch.mixed_labels]
+        return np.asarray(wanted * (1 - smoothing) + smoothing / classes, np.float32)
+
+    def _clip_gradients(self, limit: float) -> None:
+        """Scale all gradients down together, so that their norm is at most the limit."""
+        grads = [p.grad.data for p in self.model.parameters() if p.grad is not None]
+        norm = math.sqrt(sum(float(np.vdot(grad, grad)) for grad in grads))
+        for grad in grads:
+            grad *= min(1.0, limit / (norm + 1e-6))
+
+    def _average(self, step: int) -> None:
         """Move the averaged weights towards the current ones; quickly at first, then slowly."""
         weight = 1 - min(self.recipe.ema, (1 + step) / (10 + step))
         now = self.model.state_dict()
-        for name, mean in averaged.state_dict().items():
-            now[name] = mean + weight * (now[name] - mean) if mean.dtype.kind == "f" else now[name]
-        averaged.load_state_dict(now)
+        for name, mean in self.published.state_dict().items():
+            if mean.dtype.kind == "f":
+                now[name] = mean + weight * (now[name] - mean)
+        self.published.load_state_dict(now)
 
     def totals(self, everywhere: bool = False) -> dict[str, float]:
         count = self._sums["count"]
-        if not count:
-            return {}
-        return {"loss": self._sums["loss"] / count, "accuracy": self._sums["right"] / count}
+        return {name: self._sums[name] / count for name in ("loss", "accuracy") if count}
 
     def first_bad_step(self) -> int | None:
         return self._bad
@@ -162,64 +173,28 @@ class NumpyLearner:
     @no_grad()
     def evaluate(self, loader: Loader) -> dict[str, float]:
         """Whatever was trained on, the loss is cross-entropy: figures of runs can be compared."""
-        model = (self.averaged or self.model).eval()
         totals = ClassificationTotals(self.classes)
         for batch in loader.epoch(0):
-            totals.add(model(Tensor(batch.images)).data, batch.labels)
+            totals.add(self.published.eval()(Tensor(batch.images)).data, batch.labels)
         return totals.summary()
 
     def any_process(self, flag: bool) -> bool:
         return flag
 
     def weights(self) -> dict[str, Array]:
-        return (self.averaged or self.model).state_dict()
+        return self.published.state_dict()
 
     def state(self) -> State:
-        # The optimiser's options are the recipe's, and need no saving.
-        parts = [("model.", self.model.state_dict())]
-        parts.append(("optimizer.", self.optimizer.state_dict()["state"]))
-        if self.averaged is not None:
-            parts.append(("ema.", self.averaged.state_dict()))
-        tensors = {prefix + name: a for prefix, named in parts for name, a in named.items()}
+        parts = {name: part.state_dict().items() for name, part in self.parts.items()}
+        tensors = {f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays}
         return State(tensors, {"sums": self._sums})
 
     def load(self, state: State) -> None:
-        def part(prefix: str) -> dict[str, Array]:
-            named = state.tensors.items()
-            return {k.removeprefix(prefix): v for k, v in named if k.startswith(prefix)}
-
-        self.model.load_state_dict(part("model."))
-        options = self.optimizer.param_groups
-        self.optimizer.load_state_dict({"state": part("optimizer."), "param_groups": options})
-        if self.averaged is not None:
-            self.averaged.load_state_dict(part("ema."))
+        for name, part in self.parts.items():
+            start = f"{name}."
+            own = {k: array for k, array in state.tensors.items() if k.startswith(start)}
+            part.load_state_dict({k.removeprefix(start): array for k, array in own.items()})
         self._sums = dict(state.values["sums"])
-
-
-def make_optimizer(model: nn.Module, recipe: Recipe) -> optim.Optimizer:
-    """The optimiser that a recipe names. The learning rate is set anew before every step."""
-    more = {"momentum": recipe.momentum} if recipe.optimizer == "sgd" else {}
-    kind = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW}[recipe.optimizer]
-    return kind(model.parameters(), recipe.lr, weight_decay=recipe.weight_decay, **more)
-
-
-def targets(batch: Batch, classes: int, recipe: Recipe) -> Array:
-    """The probability of each class that the model should say, (B, classes)."""
-    one_hot = np.eye(classes, dtype=np.float32)
-    wanted = one_hot[batch.labels]
-    if batch.mixed_labels is not None:
-        share = batch.weight[:, None]
-        wanted = share * wanted + (1 - share) * one_hot[batch.mixed_labels]
-    wanted = wanted * (1 - recipe.label_smoothing) + recipe.label_smoothing / classes
-    return np.asarray(wanted, np.float32)
-
-
-def clip_gradients(model: nn.Module, limit: float) -> None:
-    """Scale all gradients down together, so that their norm is at most the limit."""
-    grads = [p.grad.data for p in model.parameters() if p.grad is not None]
-    norm = math.sqrt(sum(float(np.vdot(grad, grad)) for grad in grads))
-    for grad in grads:
-        grad *= min(1.0, limit / (norm + 1e-6))
 
 
 def keep_freed_memory() -> None:
