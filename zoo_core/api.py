@@ -42,6 +42,7 @@ def create(name: str, **options: Any) -> Any:
 def train(
     model: str,
     dataset: str = "",
+    /,  # so that `model={...}` can be given as the model's options
     *,
     recipe: str = "default",
     settings: Mapping[str, Any] | None = None,
@@ -52,12 +53,12 @@ def train(
 ) -> Result:
     """Train a model and return the result: its run directory, metrics and report.
 
-        result = zoo.train("cnn", epochs=3, lr=1e-3, settings={"model": {"dropout": 0.3}})
+        result = zoo.train("cnn", epochs=3, lr=1e-3, model={"dropout": 0.3})
         result.accuracy, result.path
 
     model, dataset: names, or for the dataset a folder of pictures. recipe: one of the model's.
-    changes: fields of the recipe to replace. settings: the same as a mapping, for options of the
-    model, the task and the data. Ctrl-C raises an error that says how to resume.
+    changes: fields of the recipe to replace, options of the model among them. settings: the same as
+    a mapping. Ctrl-C raises an error that says how to resume.
     """
     from zoo_core.train.training import train as run
 

@@ -13,6 +13,8 @@ class ZooError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            self.add_note(f"Hint: {hint}")  # what a traceback in Python shows below the message
 
 
 class UsageError(ZooError):

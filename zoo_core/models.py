@@ -43,5 +43,8 @@ def build_target(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
             f"model {entry.name!r} cannot be built with these options: {error}"
             if isinstance(error, ValueError)
             else f"building model {entry.name!r} raised {describe(error)}",
-            f"zoo info {entry.name} shows its options",
+            f"zoo info {entry.name} shows its options"
+            if isinstance(error, ValueError)
+            else f"{entry.target} must take all options of zoo info {entry.name} as keywords; "
+            "an entry with num_classes=None leaves that one out",
         ) from error

@@ -113,7 +113,9 @@ class _Checked:
             and not isinstance(value, bool)
             and low <= value <= high
             and value != float("inf"),
-            f"{where} must be a number from {low:g} to {high:g}, not {value!r}",
+            f"{where} must be a number from {low:g} to {high:g}, not {value!r}"
+            if high < float("inf")
+            else f"{where} must be a number of at least {low:g}, not {value!r}",
         )
 
 
@@ -200,7 +202,7 @@ class Recipe(_Checked):
         # The test set must never decide anything: stopping and selecting need a split of their own.
         self._require(
             self.validation_fraction > 0 or not (self.patience or self.restore_best),
-            "patience and restore_best need a validation_fraction above 0",
+            "patience and restore_best need a validation_fraction above 0, 0.1 for example",
         )
 
 

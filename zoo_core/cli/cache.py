@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import click
 
 from zoo_core.cli.output import note, print_json, print_table, size
-from zoo_core.errors import ZooError
+from zoo_core.errors import UsageError, ZooError
 from zoo_core.paths import CACHES, cache_dir, cache_root
 
 
@@ -56,6 +57,8 @@ def clear(kinds: tuple[str, ...], yes: bool) -> None:
         note("Nothing to clear.")
         return
     if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("nobody is there to be asked", "--yes deletes without asking")
         names = ", ".join(kinds or CACHES)
         click.confirm(f"Delete {size(used)} of {names} in {cache_root()}?", abort=True, err=True)
     for folder in folders:

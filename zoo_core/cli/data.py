@@ -167,7 +167,12 @@ def info(name: str, as_json: bool) -> None:
             }
         )
     if not copies:
-        note(f"\nNot in the cache; zoo data fetch {name} gets it.")
+        made_here = "local" in entry.tags
+        note(
+            "\nMade from what is on this machine when it is used."
+            if made_here
+            else f"\nNot in the cache; zoo data fetch {name} gets it."
+        )
 
 
 @command.command(epilog="\b\nExamples:\n  zoo data verify\n  zoo data verify cifar10 --json\n")

@@ -8,6 +8,7 @@ import click
 
 from zoo_core.cli.names import complete_runs
 from zoo_core.cli.output import print_fields, print_json, print_table
+from zoo_core.report.facts import percent
 
 
 @click.command(
@@ -38,11 +39,11 @@ def command(run: str, dataset: str, split: str, runs: Path | None, as_json: bool
         "run": figures["run"],
         "data": f"{figures['dataset']}, {figures['images']:,} pictures of {split}",
         "loss": f"{figures['loss']:.4f}",
-        "accuracy": f"{figures['accuracy']:.2%}",
+        "accuracy": percent(figures["accuracy"]),
     }
     if "top5" in figures:
-        fields["top-5"] = f"{figures['top5']:.2%}"
+        fields["top-5"] = percent(figures["top5"])
     print_fields(fields | {"per picture": f"{figures['inference_ms_per_image']:.3f} ms"})
     rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
     click.echo()
-    print_table(["class", "#accuracy"], [[n, "-" if v is None else f"{v:.2%}"] for n, v in rows])
+    print_table(["class", "#accuracy"], [[n, "-" if v is None else percent(v)] for n, v in rows])

@@ -43,6 +43,7 @@ Completion of commands and names, in your shell's start-up file:
 \b
 Environment:
   ZOO_CACHE             where datasets and weights are kept
+  ZOO_RUNS              where runs are kept (default: runs)
   ZOO_PLUGINS=a,b       load only these plugins
   ZOO_DISABLE_PLUGINS=a load all but these
   ZOO_STRICT=1          a plugin that cannot be loaded is an error
@@ -97,6 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _complain(str(error), error.hint)
         sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         help_command = f"{context.command_path if context else 'zoo'} --help"
@@ -112,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _complain(sentence: str, hint: str = "") -> None:
-    click.echo(f"Error: {sentence.rstrip('.')}.", err=True)
+    end = "" if sentence.endswith("?") else "."
+    click.echo(f"Error: {sentence.rstrip('.')}{end}", err=True)
     if hint:
         click.echo(f"Hint: {hint}", err=True)

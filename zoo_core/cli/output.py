@@ -61,19 +61,26 @@ def size(bytes_: int) -> str:
 def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         numeric = column.startswith("#")
-        # The first column is what people copy into the next command: it is never cut.
+        # Only the last column, a summary or a path, is broken into lines where room is short.
         table.add_column(
-            column.lstrip("#"), justify="right" if numeric else "left", no_wrap=index == 0
+            column.lstrip("#"),
+            justify="right" if numeric else "left",
+            no_wrap=index < len(columns) - 1,
         )
     for row in cells:
         table.add_row(*map(Text, row))  # Text: names are not markup
-    Console().print(table)
+    console = Console()
+    # A table that cannot fit is printed wider than the terminal: figures are never cut.
+    needed = Measurement.get(console, console.options.update(max_width=1000), table).minimum
+    console.width = max(console.width, needed)
+    console.print(table)
 
 
 def _text(value: object) -> str:

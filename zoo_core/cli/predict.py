@@ -51,7 +51,7 @@ def command(
     print_table(
         columns,
         [
-            [p.picture, *(f"{name} {probability:.1%}" for name, probability in p.classes)]
+            [p.picture, *(f"{name} {100 * probability:.1f} %" for name, probability in p.classes)]
             for p in predictions
         ],
     )

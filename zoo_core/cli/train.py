@@ -134,10 +134,11 @@ def _show(result: Any, as_json: bool) -> None:
             }
         )
         return
-    figures = [f"{name} {value:.4f}" for name, value in result.metrics.items()
-               if isinstance(value, float) and name != "accuracy"]  # fmt: skip
-    if result.accuracy is not None:
-        figures.insert(0, f"accuracy {result.accuracy:.2%}")
+    from zoo_core.train.display import figure
+
+    figures = [
+        figure(name, value) for name, value in result.metrics.items() if isinstance(value, float)
+    ]
     click.echo(f"Trained in {result.seconds:.1f} s: {', '.join(figures)}.")
     if result.report:
         click.echo(f"Report: {result.report}")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split:
     """The pictures of one split and, unless they are for generation only, their labels."""
 
@@ -18,6 +18,10 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __repr__(self) -> str:  # not the pixels
+        labelled = "with" if self.labels is not None else "without"
+        return f"Split({' x '.join(map(str, self.images.shape))}, {labelled} labels)"
 
 
 @dataclass(frozen=True)

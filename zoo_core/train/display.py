@@ -122,4 +122,5 @@ def figure(name: str, value: float) -> str:
     if name == "images_per_second":
         return f"{value:,.0f} images/s"
     label = name.replace("_", " ")
-    return f"{label} {value:.2%}" if name.endswith("accuracy") else f"{label} {value:.4f}"
+    share = name.endswith(("accuracy", "top5"))
+    return f"{label} {100 * value:.2f} %" if share else f"{label} {value:.4f}"

@@ -154,10 +154,10 @@ class Loop:
     # ------------------------------------------------------------ around the steps
 
     def _after_step(self, started: float) -> None:
-        self.job.display.step(self.epoch + 1, self.batch, self._running)
         elapsed = time.perf_counter() - started
         self.seconds += elapsed
         self.epoch_seconds += elapsed
+        self.job.display.step(self.epoch + 1, self.batch, self._running)
         now = time.monotonic()
         if self.learner.any_process(bool(self.interruption.signal)):
             self._check_loss()

@@ -20,7 +20,7 @@ from zoo_core.models import trainer_of
 from zoo_core.registry import registry
 from zoo_core.train.job import EVALUATION_BATCH, Trainer
 from zoo_core.train.metrics import ClassificationTotals, softmax
-from zoo_core.train.run import find_run
+from zoo_core.train.run import Run, find_run
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -29,6 +29,7 @@ PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".
 class Loaded:
     """A trained model and what it needs to be used."""
 
+    run: Run
     model: Any
     trainer: Trainer
     classes: tuple[str, ...]
@@ -54,7 +55,7 @@ def read_weights(
 
     path = Path(reference)
     if path.suffix != ".safetensors":
-        path = find_run(reference, runs).model_file
+        path = find_run(reference, runs, trained=True).model_file
         if not path.exists():
             raise ZooError(
                 f"{path.parent} has no trained weights yet", f"zoo train --resume {path.parent}"
@@ -70,9 +71,9 @@ def read_weights(
 
 def load_run(reference: str, runs: Path | None = None) -> Loaded:
     """A trained run, ready to predict."""
-    run = find_run(reference, runs)
+    run = find_run(reference, runs, trained=True)
     document = run.read()
-    tensors, about = read_weights(reference, runs)
+    tensors, about = read_weights(str(run.path))
     if not about:
         raise ZooError(f"{run.model_file} does not say what it is")
     entry = registry().models.get(about["model"])
@@ -89,6 +90,7 @@ def load_run(reference: str, runs: Path | None = None) -> Loaded:
     model = trainer.build(entry, config)
     trainer.load_state(model, tensors)
     return Loaded(
+        run,
         model,
         trainer,
         tuple(about["classes"]),
@@ -139,7 +141,7 @@ def evaluate_run(
         loaded.trainer, loaded.model, loaded.preprocess, pictures, loaded.classes
     )
     return {
-        "run": reference,
+        "run": str(loaded.run.path),
         "dataset": data.name,
         "split": split,
         "images": len(pictures),

@@ -135,13 +135,17 @@ def all_runs(root: Path) -> list[Run]:
     return sorted(found, key=lambda run: (run.name.rsplit("Z", 1)[0][-15:], run.name))
 
 
-def find_run(reference: str, root: Path | None = None) -> Run:
-    """The run that a person means: a path, a name in the runs folder, or `latest`."""
+def find_run(reference: str, root: Path | None = None, *, trained: bool = False) -> Run:
+    """The run that a person means: a path, a name in the runs folder, or `latest`.
+
+    trained: the latest one that has weights, for those who want to use it.
+    """
     root = runs_root(root)
     if reference == "latest":
-        runs = all_runs(root)
+        runs = [run for run in all_runs(root) if not trained or run.model_file.exists()]
         if not runs:
-            raise UsageError(f"there are no runs in {root}", "zoo train MODEL makes one")
+            kind = "trained runs" if trained else "runs"
+            raise UsageError(f"there are no {kind} in {root}", "zoo train MODEL makes one")
         return runs[-1]
     for path in (root / reference, Path(reference)):
         if (path / "run.json").is_file():

@@ -66,6 +66,11 @@ def parse_settings(assignments: Iterable[str], entry: ModelEntry) -> dict[str, A
             raise OptionError(f"{assignment!r} is not of the form name=value")
         section, dot, option = key.strip().partition(".")
         if not dot:
+            if section in entry.options:
+                raise OptionError(
+                    f"{section} is an option of the model, not of the recipe",
+                    f"write model.{section}={text}",
+                )
             if section not in FIELDS or section in SECTIONS:
                 raise unknown_field(section)
             settings[section] = parse_value(text, FIELDS[section], section)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.arrays import Dataset
-from zoo_core.data.datasets import open_dataset
+from zoo_core.data.datasets import is_path, open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.files import atomic_write
@@ -69,6 +69,8 @@ def train(
     trainer = trainer_of(entry)
     display = open_display(quiet)
     reference = dataset or entry.dataset
+    if is_path(reference):  # the run is used from other folders too
+        reference = str(Path(reference).expanduser().absolute())
     data = open_dataset(reference, report=display.say, **chosen.data)
     config, preprocess = fit_to_data(entry, chosen, data)
     spec = trainer.tensor_spec(entry, config)
@@ -81,6 +83,12 @@ def train(
     trainer.check(job)
     job.training_loader(backend="numpy")
     document = _document(job, trainer, recipe, reference, command)
+    counted = document["parameters"]["trainable"]
+    if config == entry.options and entry.parameters not in (None, counted):
+        display.warn(
+            f"plugin {entry.provider.plugin if entry.provider else ''!r} declares "
+            f"{entry.parameters:,} parameters for {entry.name!r}, and it has {counted:,}"
+        )
 
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
@@ -367,14 +375,19 @@ def _initial_tensors(
     """Tensors of trained weights that fit the new model; the rest, the head usually, start anew."""
     from zoo_core.train.predict import read_weights
 
+    if not reference.endswith(".safetensors"):
+        reference = str(find_run(reference, runs, trained=True).path)
     found, _ = read_weights(reference, runs)
     fitting = {
         name: array
         for name, array in found.items()
         if name in spec and tuple(array.shape) == spec[name][0]
     }
-    if not fitting:
-        raise UsageError(f"no tensor of {reference} fits this model")
+    if not any(array.ndim > 1 for array in fitting.values()):
+        raise UsageError(
+            f"no weight of {reference} fits this model",
+            "its options, channels for example, must be those of the trained model",
+        )
     new = [name for name in spec if name not in fitting]
     sentence = f"Starting from {reference}: {len(fitting)} of {len(spec)} tensors"
     display.say(sentence + (f"; new: {', '.join(new)}." if new else "."))
