@@ -36,13 +36,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--pictures", type=int, default=20_000, help="of the training set")
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--models", nargs="+", default=["mlp", "cnn"], choices=["mlp", "cnn"])
     parser.add_argument("--repeat", type=int, default=2)
     options = parser.parse_args()
     data = zoo.open_dataset("cifar10")
     print(
         f"{options.pictures} pictures, {options.epochs} epochs, {torch.get_num_threads()} threads"
     )
-    for name in ("mlp", "cnn"):
+    for name in options.models:
         best: dict[str, tuple[float, float]] = {}
         for _ in range(options.repeat):
             for way, run in (

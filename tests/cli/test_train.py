@@ -177,7 +177,7 @@ def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_pat
         "train", "cnn", "--dataset", "./my_pictures", "--init", run.name, "--epochs", "1",
         "--no-report",
     )  # fmt: skip
-    assert f"Starting from {run.name}: " in done.stderr
+    assert f"Starting from runs/{run.name}: " in done.stderr
     assert "new: head.4.weight, head.4.bias." in done.stderr
 
 
@@ -217,7 +217,7 @@ def test_mistakes_of_evaluate_and_predict(zoo_command, tmp_path):
     done = zoo_command("train", "cnn", "--dataset", "./nowhere", status=1)
     assert "Error: there is no folder" in done.stderr
     (tmp_path / "empty").mkdir()
-    assert "there are no runs" in zoo_command("evaluate", "latest", status=2).stderr
+    assert "there are no trained runs" in zoo_command("evaluate", "latest", status=2).stderr
     assert "is not a run" in zoo_command("predict", "empty", "x.png", status=2).stderr
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
-import contextlib
 import functools
 from collections.abc import Callable
 
@@ -12,8 +9,7 @@ import numpy as np
 
 from zoo_core.data.augment_ops import LUMA, MovePlan
 
-
-BLOCK = 1 << 16  # values that are worked on at a time: floats that fit into a core's cache
+BLOCK = 100_000  # values to work on at a time: as floats they fit into a core's cache
 
 
 class NumpyOps:
@@ -101,19 +97,19 @@ class NumpyOps:
         spread = np.tile if self.channels_last else np.repeat
         scale, bias = spread(scale, size * size), spread(bias, size * size)
 
+        block = max(1, BLOCK // len(scale))
+
         def normalise(images: np.ndarray) -> np.ndarray:
             source = images if self.channels_last else images.transpose(0, 3, 1, 2)
             planes = np.empty(source.shape, np.float32)
-
-            def fill(part: slice) -> None:
+            for start in range(0, len(planes), block):
+                part = planes[start : start + block]
                 # Bytes are brought into order before they become floats, while they are small.
-                planes[part] = np.ascontiguousarray(source[part])
-                flat = planes[part].reshape(-1, len(scale))
+                part[...] = np.ascontiguousarray(source[start : start + block])
+                flat = part.reshape(-1, len(scale))
                 # Two steps on purpose: fused, the last bit could depend on the place in the batch.
-                np.multiply(flat, scale, out=flat)
-                np.add(flat, bias, out=flat)
-
-            in_blocks(fill, len(planes), max(1, BLOCK // len(scale)))
+                flat *= scale
+                flat += bias
             return planes.transpose(0, 3, 1, 2) if self.channels_last else planes
 
         return normalise
@@ -136,30 +132,6 @@ class NumpyOps:
         rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
         inside: np.ndarray = rows[:, None, :, None] & columns[:, None, None, :]
         return inside  # (B, 1, h, w)
-
-
-def in_blocks(fill: Callable[[slice], None], count: int, block: int) -> None:
-    """Run `fill` on all pictures, some at a time, together with one helping thread.
-
-    NumPy lets other threads run while it works. Both take blocks as they can, so that nobody waits
-    for a helper that a busy machine does not let run.
-    """
-    todo = collections.deque(slice(start, start + block) for start in range(0, count, block))
-
-    def work() -> None:
-        with contextlib.suppress(IndexError):
-            while True:
-                fill(todo.popleft())
-
-    help_wanted = helpers().submit(work) if len(todo) > 1 else None
-    work()
-    if help_wanted is not None and not help_wanted.cancel():
-        help_wanted.result()
-
-
-@functools.cache
-def helpers() -> concurrent.futures.ThreadPoolExecutor:
-    return concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="zoo-pictures")
 
 
 def source_points(matrices: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
