@@ -109,7 +109,10 @@ def compare(split: Split, augment: tuple[str, ...]) -> None:
 
 
 def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
-    """Of an epoch of the mlp, how much is data; the least of three epochs."""
+    """Of training the mlp, how much is data; the most of three stretches of a hundred batches.
+
+    The most, because waiting for a busy machine is counted as training and makes data look small.
+    """
     torch.manual_seed(0)
     sizes = (3072, 512, 256, 10)
     layers = [nn.Linear(a, b) for a, b in itertools.pairwise(sizes)]
@@ -120,7 +123,7 @@ def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
     for epoch in range(3):
         data = 0.0
         start = time.perf_counter()
-        for number in range(len(loader)):
+        for number in range(100):
             before = time.perf_counter()
             batch = loader.batch(epoch, number)
             data += time.perf_counter() - before
@@ -129,7 +132,7 @@ def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
             loss.backward()
             optimizer.step()
         shares.append(data / (time.perf_counter() - start))
-    return min(shares)
+    return max(shares)
 
 
 def peak_memory() -> None:
