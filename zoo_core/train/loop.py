@@ -100,6 +100,8 @@ class Loop:
         display = self.job.display
         display.start(self.recipe.epochs, steps, self.epoch, self.batch)
         self._saved = self._looked = time.monotonic()
+        if self.job.init is not None:
+            self._save()  # a resume must find the weights to start from, from the first step on
         try:
             with self.interruption:
                 while self.epoch < self.recipe.epochs and not self.stopping.stopped:
