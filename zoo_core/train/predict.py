@@ -21,6 +21,7 @@ from zoo_core.registry import registry
 from zoo_core.train.job import EVALUATION_BATCH, Trainer
 from zoo_core.train.metrics import ClassificationTotals, softmax
 from zoo_core.train.run import Run, find_run
+from zoo_core.types import ModelEntry
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -30,6 +31,7 @@ class Loaded:
     """A trained model and what it needs to be used."""
 
     run: Run
+    entry: ModelEntry
     model: Any
     trainer: Trainer
     classes: tuple[str, ...]
@@ -91,6 +93,7 @@ def load_run(reference: str, runs: Path | None = None) -> Loaded:
     trainer.load_state(model, tensors)
     return Loaded(
         run,
+        entry,
         model,
         trainer,
         tuple(about["classes"]),
