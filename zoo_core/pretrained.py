@@ -1,7 +1,7 @@
 """Third parties' weights that a model starts from: found or fetched, checked, kept as safetensors.
 
-This is the one place that reads somebody else's `.pth`. Such a file is a pickle, so it is opened only
-after its digest was found to be the pinned one, and with torch's restricted unpickler.
+This is the one place that reads somebody else's `.pth`. Such a file is a pickle, so it is opened
+only after its digest was found to be the pinned one, and with torch's restricted unpickler.
 """
 
 from __future__ import annotations

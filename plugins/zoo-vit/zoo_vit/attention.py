@@ -13,7 +13,7 @@ from zoo_vit.block import Attention
 
 @torch.inference_mode()
 def class_attention(model: nn.Module, images: Tensor) -> np.ndarray:
-    """How the class token shares its attention among the patches: (layers, B, heads, rows, columns).
+    """How the class token shares its attention out: (layers, B, heads, rows, columns) of patches.
 
     What it gives to itself is left out, so the shares of a picture sum to less than 1.
     """
