@@ -66,7 +66,8 @@ def check_gradients(name: str, **options: Any) -> None:
     torch.manual_seed(0)
     model = _build(entry, options).train()
     logits = model(_images(entry, 4, options))
-    F.cross_entropy(logits, torch.arange(4) % logits.shape[1]).backward()
+    loss = F.cross_entropy(logits, torch.arange(4) % logits.shape[1])
+    torch.autograd.backward(loss)
     idle = [
         key
         for key, parameter in model.named_parameters()
@@ -93,7 +94,7 @@ def check_learning(name: str, **options: Any) -> None:
         if loss < 0.02:
             return
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
     raise AssertionError(f"{name} cannot learn 8 pictures by heart: the loss is {loss:.3f}")
 

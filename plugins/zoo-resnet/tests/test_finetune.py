@@ -15,6 +15,8 @@ import torch
 from zoo_resnet import finetune
 
 import zoo
+from zoo_core.train import training
+from zoo_core.train.torch_learner import TorchLearner
 
 THIN = {"channels": (4, 8, 12, 16)}
 TRAIN = {"epochs": 1, "batch_size": 50, "data": {"train_size": 100, "test_size": 20}}
@@ -176,3 +178,26 @@ def test_creating_needs_no_file_and_no_network(published):
 def test_the_real_pin_is_torchvisions():
     assert finetune.IMAGENET.file == "resnet18-f37072fd.pth"
     assert finetune.IMAGENET.sha256.startswith("f37072fd")
+
+
+def test_a_run_killed_before_its_first_checkpoint_resumes_from_the_same_weights(
+    published, tmp_path, monkeypatch
+):
+    """Nothing but a checkpoint has them: the recipe names no weights, and the cache may be gone."""
+    whole = train(tmp_path)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TorchLearner, "step", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path)
+    published.unlink()
+    (tmp_path / "cache").rename(tmp_path / "gone")
+    stopped = max((tmp_path / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "gone"))
+    resumed = training.resume(str(stopped), quiet=True, report=False)
+    assert (resumed.path / "model.safetensors").read_bytes() == (
+        whole.path / "model.safetensors"
+    ).read_bytes()
