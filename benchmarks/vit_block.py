@@ -4,7 +4,7 @@
 
 Both take training steps (forward, backward, Adam) on the same random batch, with dropout 0.1.
 Torch's layer drops attention weights, the output of attention, the hidden layer and the output of
-the MLP; ours the same but for the attention weights; both drop after the embedding. Asked for: 1.4x.
+the MLP; ours the same but for the attention weights; both drop after embedding. Asked for: 1.4x.
 """
 
 from __future__ import annotations

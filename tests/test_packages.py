@@ -136,4 +136,4 @@ def test_each_plugin_alone_trains_a_model_and_loads_it_back(wheels, plugin, tmp_
         "train", smallest["name"], "--dataset", "synthetic", *small, *runs, "--no-report"
     )
     again = venv.json("evaluate", "latest", *runs)
-    assert again["accuracy"] == trained["metrics"]["accuracy"]
+    assert again["accuracy"] == trained["result"]["test"]["accuracy"]
