@@ -373,25 +373,19 @@ def _initial_tensors(
     display: Display,
 ) -> dict[str, np.ndarray]:
     """Tensors of trained weights that fit the new model; the rest, the head usually, start anew."""
-    from zoo_core.train.predict import read_weights
+    from zoo_core.hub.load import find, fitting, tensors_of
 
-    if not reference.endswith(".safetensors"):
-        reference = str(find_run(reference, runs, trained=True).path)
-    found, _ = read_weights(reference, runs)
-    fitting = {
-        name: array
-        for name, array in found.items()
-        if name in spec and tuple(array.shape) == spec[name][0]
-    }
-    if not any(array.ndim > 1 for array in fitting.values()):
+    found = find(reference, runs)
+    kept = fitting(tensors_of(found), spec)
+    if not any(array.ndim > 1 for array in kept.values()):
         raise UsageError(
-            f"no weight of {reference} fits this model",
+            f"no weight of {found.source} fits this model",
             "its options, channels for example, must be those of the trained model",
         )
-    new = [name for name in spec if name not in fitting]
-    sentence = f"Starting from {reference}: {len(fitting)} of {len(spec)} tensors"
+    new = [name for name in spec if name not in kept]
+    sentence = f"Starting from {found.source}: {len(kept)} of {len(spec)} tensors"
     display.say(sentence + (f"; new: {', '.join(new)}." if new else "."))
-    return fitting
+    return kept
 
 
 def _tuples(config: Mapping[str, Any]) -> dict[str, Any]:
