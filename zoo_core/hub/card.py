@@ -104,7 +104,7 @@ def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     data, recipe, place = document["dataset"], document["recipe"], document["environment"]
     sentences = [
         f"One run with seed {recipe['seed']}, on {data['train']:,} pictures for "
-        f"{result['epochs']} {'epoch' if result['epochs'] == 1 else 'epochs'}, {result['seconds']:,.0f} seconds of training on "
+        f"{result['epochs']} epoch(s), {result['seconds']:,.0f} seconds of training on "
         f"{place.get('device', '?')} ({place.get('processor', 'unknown processor')}).",
         f"Other seeds were not tried here, so the figures say nothing about how much they vary; "
         f"the test set has {data['test']:,} pictures.",

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -70,14 +72,16 @@ class HuggingFace:
 
     def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
         with self._talking() as hub:
-            hub.HfApi().create_repo(self.name, private=private or None, exist_ok=True)
+            hub.create_repo(self.name, private=private or None, exist_ok=True)
         current = self._info("")
         if self._same(current, files):
             return str(current.sha)
         with self._talking() as hub:
-            added = [hub.CommitOperationAdd(name, str(path)) for name, path in files.items()]
+            from huggingface_hub import CommitOperationAdd
+
+            added = [CommitOperationAdd(name, str(path)) for name, path in files.items()]
             # With the parent named, two people who publish at once do not undo each other's work.
-            commit = hub.HfApi().create_commit(
+            commit = hub.create_commit(
                 self.name, added, commit_message=message, parent_commit=current.sha
             )
         self._infos.clear()
@@ -100,7 +104,7 @@ class HuggingFace:
     def _info(self, revision: str) -> Any:
         if revision not in self._infos:
             with self._talking() as hub:
-                self._infos[revision] = hub.HfApi().model_info(
+                self._infos[revision] = hub.model_info(
                     self.name, revision=revision or None, files_metadata=True,
                     timeout=ANSWER_SECONDS,
                 )  # fmt: skip
@@ -120,18 +124,18 @@ class HuggingFace:
 
     @contextmanager
     def _talking(self) -> Iterator[Any]:
-        """The client, for as long as the block takes. Its exceptions become sentences."""
+        """The client's API, for as long as the block takes. Its exceptions become sentences."""
         if offline():
             raise HubError(
                 f"{self.reference} is not asked, because HF_HUB_OFFLINE is set",
                 "what is on this machine already loads without it",
             )
         assert self._reachable
-        import huggingface_hub
+        from huggingface_hub import HfApi
 
         try:
-            with _without_xet():
-                yield huggingface_hub
+            with _plainly():
+                yield HfApi(endpoint=endpoint())
         except ZooError:
             raise
         except Exception as error:
@@ -181,13 +185,21 @@ class HuggingFace:
 
 
 @contextmanager
-def _without_xet() -> Iterator[None]:
-    """Xet needs a hub that speaks it, and would make several commits of one publication."""
-    from huggingface_hub import constants
+def _plainly() -> Iterator[None]:
+    """The client without Xet, and without bars where nobody looks.
 
-    before = constants.HF_HUB_DISABLE_XET
+    Xet needs a hub that speaks it, and would make several commits of one publication.
+    """
+    from huggingface_hub import constants
+    bars: Any = importlib.import_module("huggingface_hub.utils")
+
+    before, shown = constants.HF_HUB_DISABLE_XET, not bars.are_progress_bars_disabled()
     constants.HF_HUB_DISABLE_XET = True
+    if not sys.stderr.isatty():
+        bars.disable_progress_bars()
     try:
         yield
     finally:
         constants.HF_HUB_DISABLE_XET = before
+        if shown:
+            bars.enable_progress_bars()
