@@ -17,7 +17,6 @@ import json
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -123,7 +122,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.log.append((self.command, self.route, dict(self.headers)))
             self.fault = self.take_fault()
         if self.fault and self.fault.wait:
-            time.sleep(self.fault.wait)
+            threading.Event().wait(self.fault.wait)  # not time.sleep, which tests replace
         if self.fault and self.fault.redirect:
             return self.send(307, b"", {"Location": self.fault.redirect + self.path})
         if self.fault and self.fault.status:

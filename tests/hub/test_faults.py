@@ -106,13 +106,12 @@ def test_wrong_bytes_of_the_right_size_are_fetched_once_more_then_refused(online
 
 def test_short_bodies(online):
     online.faults.append(Fault("GET", FILE, change=lambda data: data[:-100]))
-    refused(REFERENCE, WeightsError, "")
+    refused(REFERENCE, HubError, "stopped answering")
     online.faults[:] = [Fault("GET", FILE, change=lambda data: data[:-100], length=False)]
-    refused(REFERENCE, WeightsError, "")
+    refused(REFERENCE, HubError, "stopped answering")
 
 
-def test_a_slow_server_is_waited_for(online, monkeypatch):
-    monkeypatch.undo  # noqa: B018 - the wait is the server's, in its own thread
+def test_a_slow_server_is_waited_for(online):
     online.faults.append(Fault("", "/api/models", wait=0.5))
     assert zoo.load(REFERENCE)
 
@@ -148,7 +147,9 @@ def test_a_config_that_contradicts_the_file_beside_it(online, run):
     refused(REFERENCE, WeightsError, "contradicts itself")
 
 
-@pytest.mark.parametrize("config", [b"", b"{", b"[]", b"<html>", b'{"model": "os:system"}', b"\xff"])
+@pytest.mark.parametrize(
+    "config", [b"", b"{", b"[]", b"<html>", b'{"model": "os:system"}', b"\xff"]
+)
 def test_a_config_that_is_none(online, config):
     online.add(NAME, {"config.json": config})
     refused(REFERENCE, ManifestError, "does not describe weights")

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hub.loopback import Fault
 from hub.parts import NAME, REFERENCE, entry, files_of
@@ -161,9 +162,7 @@ def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_comman
     assert done["name"] == "fcn_numpy.synthetic" and done["new"]
     (row,) = zoo_json("list", "--weights", **env)
     assert not row["here"] and row["install"] == "" and row["metrics"]["test_accuracy"] >= 0
-    assert "fcn_numpy.synthetic" in zoo_command("pull", "fcn_numpy", **env).stdout + "".join(
-        zoo_command("list", "--weights", **env).stdout
-    )
+    assert "cache" in zoo_command("pull", "fcn_numpy", **env).stdout
     (row,) = zoo_json("list", "--weights", **env)
     assert row["here"]
     assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", **env).stdout
@@ -181,3 +180,30 @@ def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_comman
     zoo_command("remove", "--forget", "fcn_numpy.synthetic", **env)
     assert zoo_json("list", "--weights", **env) == []
     assert json.loads((tmp_path / "manifest.json").read_text())["weights"] == []
+
+
+def test_a_plugin_brings_a_manifest_and_weights_along(numpy_run, tmp_path, zoo_command, zoo_json):
+    """`zoo_manifests` names a file in the plugin's package; `package:` sources are inside it."""
+    weights = plan(numpy_run, "file:x", tag="carried").weights
+    package = tmp_path / "site" / "carrier"
+    (package / "files").mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import zoo\n\n@zoo.hookimpl\ndef zoo_manifests(): return ['carrier:weights.json']\n"
+    )
+    (package / "files" / "fcn.safetensors").write_bytes(numpy_run.model_file.read_bytes())
+    source = ("package:files/fcn.safetensors",)
+    write(package / "weights.json", [msgspec.structs.replace(weights, sources=source)])
+    metadata = tmp_path / "site" / "carrier-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.4\nName: carrier\nVersion: 1.0\n\n")
+    (metadata / "entry_points.txt").write_text("[zoo]\ncarrier = carrier\n")
+    env = {"PYTHONPATH": str(tmp_path / "site"), "ZOO_MANIFEST": str(tmp_path / "own.json")}
+    (row,) = zoo_json("list", "--weights", **env)
+    assert row["name"] == "fcn_numpy.carried" and row["here"]
+    assert row["manifest"] == "plugin 'carrier'"
+    assert "ok, fits" in zoo_command("verify", "fcn_numpy", **env).stdout
+    assert zoo_json("evaluate", "fcn_numpy.carried", **env)["images"] == 32
+    with (package / "files" / "fcn.safetensors").open("ab") as file:
+        file.write(b"more")
+    wrong = zoo_command("evaluate", "fcn_numpy.carried", status=1, **env).stderr
+    assert "bytes instead of" in wrong

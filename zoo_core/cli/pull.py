@@ -26,13 +26,12 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     NAME is a model, model.tag, hf:ORG/NAME[@REVISION] or file:FOLDER. The model's plugin need not
     be installed; if it is, the tensors are compared with the model as well.
     """
-    from zoo_core.hub.check import check_found
-    from zoo_core.hub.load import find
+    from zoo_core.hub import load
 
     rows = []
     for name in names:
-        found = find(name)
-        checked = check_found(found)
+        found = load.find(name)
+        checked = load.check(found)
         rows.append({"name": name, **checked})
         if not as_json:
             click.echo(f"{name}  {size(checked['bytes'])}  {checked['path']}")

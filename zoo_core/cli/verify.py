@@ -56,14 +56,13 @@ def everything() -> list[dict[str, Any]]:
 
 
 def check(name: str, runs: Path | None = None) -> dict[str, Any]:
-    from zoo_core.hub.check import check_found
-    from zoo_core.hub.load import find
+    from zoo_core.hub import load
 
     try:
-        found = find(name, runs, fetch=False)
+        found = load.find(name, runs, fetch=False)
         if not found.path.exists():
             return {"name": name, "ok": False, "state": "not on this machine"}
-        checked = check_found(found, rehash=True)
+        checked = load.check(found, rehash=True)
     except ZooError as error:
         return {"name": name, "ok": False, "state": str(error)}
     words = ["ok" if checked["compared"] else "readable, but there is no digest to compare with"]

@@ -49,10 +49,11 @@ class Folder:
             return Stored("", self._file(commit, file).stat().st_size)
 
     def fetch(self, commit: str, file: str, folder: Path) -> Path:
-        with self._reading(file), open_regular(self._file(commit, file), follow=False) as source:
-            target = folder / Path(file).name
-            with target.open("wb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
+        with self._reading(file):
+            source = open_regular(self._file(commit, file), follow=False)
+        target = folder / Path(file).name
+        with source, target.open("wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
         return target
 
     def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
@@ -93,8 +94,6 @@ class Folder:
         except FileNotFoundError:
             raise HubError(f"{self.reference} has no {file} at this revision") from None
         except OSError as error:
-            if error.filename and not str(error.filename).startswith(str(self.path)):
-                raise  # it is the target that cannot be written
             raise HubError(
                 f"{file} of {self.reference} cannot be read: {error.strerror}"
             ) from error

@@ -147,6 +147,9 @@ class HuggingFace:
     def _sentence(self, error: Exception) -> tuple[str, str]:
         from huggingface_hub import errors, get_token
 
+        cause = error.__cause__  # a failed download hides the answer that it got behind another one
+        if not hasattr(error, "response") and isinstance(cause, Exception):
+            error = cause
         name, status = self.reference, getattr(getattr(error, "response", None), "status_code", 0)
         login = "hf auth login, or a token in HF_TOKEN"
         if isinstance(error, errors.OfflineModeIsEnabled):
@@ -191,6 +194,7 @@ def _plainly() -> Iterator[None]:
     Xet needs a hub that speaks it, and would make several commits of one publication.
     """
     from huggingface_hub import constants
+
     bars: Any = importlib.import_module("huggingface_hub.utils")
 
     before, shown = constants.HF_HUB_DISABLE_XET, not bars.are_progress_bars_disabled()

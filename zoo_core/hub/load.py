@@ -6,6 +6,7 @@ repository (`hf:org/name@revision`, `file:FOLDER`). Whatever it is, the file pas
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo_core import strict_json
-from zoo_core.errors import UnknownName, UsageError, WeightsError, ZooError
+from zoo_core.errors import (
+    MissingDependency,
+    UnknownName,
+    UsageError,
+    WeightsError,
+    ZooError,
+)
 from zoo_core.files import read_bytes
 from zoo_core.hub import store
 from zoo_core.hub.repository import CONFIG, is_repository
@@ -142,7 +149,9 @@ def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Fou
             return _of_file(Path(reference).expanduser())
         return of_run(find_run(reference, runs, trained=True), reference)
     if fetch:
-        path = store.obtain(listed)
+        path = store.obtain(
+            listed, lambda path: check(_of_weights(reference, listed.weights, path))
+        )
         if is_repository(reference):
             store.note(reference, listed.weights)
     else:
@@ -300,6 +309,26 @@ def spec_of(trainer: Trainer, entry: ModelEntry, config: Mapping[str, Any]) -> d
             f"model {entry.name!r} cannot be built with the options that come with the weights: "
             f"{describe(error)[:200]}"
         ) from error
+
+
+def check(found: Found, *, rehash: bool = False) -> dict[str, Any]:
+    """Everything that a load checks; against the model only where that can be built here."""
+    from zoo_core.hub.verify import check_tensors
+
+    found, file = open_found(found, rehash=rehash)
+    spec = None
+    if found.model in registry().models:
+        entry, config = model_of(found)
+        with contextlib.suppress(MissingDependency):  # the plugin is here, its framework is not
+            spec = spec_of(trainer_of(entry), entry, config)
+    check_tensors(file, spec, found.dtype)
+    return {
+        "path": str(found.path),
+        "bytes": file.bytes,
+        "sha256": file.sha256,
+        "compared": bool(found.sha256),  # with a digest that was known before
+        "fits": None if spec is None else found.model,
+    }
 
 
 def load_found(

@@ -26,6 +26,11 @@ from zoo_core.manifest import LARGEST_ENTRY, Listed, Weights, package_folder, pa
 from zoo_core.paths import cache_dir
 
 Say = Callable[[str], None]
+Check = Callable[[Path], object]
+
+
+class BadCopy(WeightsError):
+    """Not the bytes that were asked for; the next copy may be better."""
 
 
 def say(sentence: str) -> None:
@@ -55,8 +60,11 @@ def stored_digests() -> set[str]:
         return set()
 
 
-def obtain(listed: Listed, report: Say = say) -> Path:
-    """A file with exactly the bytes of an entry: the one that is here, or else a fetched one."""
+def obtain(listed: Listed, check: Check, report: Say = say) -> Path:
+    """A file with exactly the bytes of an entry: the one that is here, or else a fetched one.
+
+    check: says what else is wrong with a fetched file, before it is kept.
+    """
     weights, path = listed.weights, stored_file(listed.weights)
     if packaged := packaged_file(listed):
         return packaged  # checked by whoever opens it, as every file is
@@ -66,7 +74,7 @@ def obtain(listed: Listed, report: Say = say) -> Path:
             return path
         except WeightsError as error:
             report(f"Warning: {error}; fetching it again")
-    return fetch(weights, report)
+    return fetch(weights, check, report)
 
 
 def check_file(path: Path, weights: Weights, rehash: bool = False) -> None:
@@ -79,7 +87,7 @@ def check_file(path: Path, weights: Weights, rehash: bool = False) -> None:
         raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def fetch(weights: Weights, report: Say = say) -> Path:
+def fetch(weights: Weights, check: Check, report: Say = say) -> Path:
     """Bring the bytes here from the first source that has them."""
     path = stored_file(weights)
     problems: list[WeightsError] = []
@@ -94,12 +102,12 @@ def fetch(weights: Weights, report: Say = say) -> Path:
                 continue
             for attempt in (1, 2):  # a bad copy is fetched once more
                 try:
-                    _fetch_from(source, weights, path)
+                    _fetch_from(source, weights, path, check)
                     return path
                 except HubError as error:
                     problems.append(error)
                     break
-                except WeightsError as error:
+                except BadCopy as error:
                     problems.append(error)
                     if attempt == 1:
                         report(f"Warning: {error}; fetching it once more")
@@ -120,7 +128,7 @@ def _is_good(path: Path, weights: Weights) -> bool:
         return False
 
 
-def _fetch_from(source: str, weights: Weights, path: Path) -> None:
+def _fetch_from(source: str, weights: Weights, path: Path, check: Check) -> None:
     repository, commit = open_repository(source)
     with temporary_folder(path) as folder:
         found = repository.fetch(commit, weights.file, folder)
@@ -128,7 +136,8 @@ def _fetch_from(source: str, weights: Weights, path: Path) -> None:
             check_file(found, weights, rehash=True)
         except WeightsError as error:
             reason = str(error).removeprefix(str(found))
-            raise WeightsError(f"{weights.file} of {source}{reason}", error.hint) from error
+            raise BadCopy(f"{weights.file} of {source}{reason}", error.hint) from error
+        check(found)
         with found.open("rb+") as file:
             os.fsync(file.fileno())
         found.replace(path)

@@ -78,8 +78,9 @@ def _header(path: Path, file: IO[bytes]) -> Header:
         return read_header(file)
     except ValueError as error:
         file.seek(0)
-        start = file.read(32).lstrip()
-        what = next((w for magic, w in KNOWN_FORMATS.items() if start.startswith(magic)), "")
+        start = file.read(32)
+        known = {} if start[8:9] == b"{" else KNOWN_FORMATS
+        what = next((w for magic, w in known.items() if start.lstrip().startswith(magic)), "")
         raise WeightsError(
             f"{path} is not a safetensors file: {f'it is {what}' if what else error}"
         ) from error
