@@ -29,11 +29,12 @@ QUICK = {"deadline": None, "max_examples": 150, "database": None,
 SLOW = QUICK | {"max_examples": 50_000}
 
 OPTIONS = {"hidden": (4,), "image_size": 4, "in_channels": 1, "num_classes": 3}
+WORDS = st.text(max_size=5)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @functools.cache

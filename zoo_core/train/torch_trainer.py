@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,11 @@ class TorchTrainer:
             self.load_state(model, tensors)
         model = model.to(choose_device(device), wanted if dtype else None)
         return model.eval()
+
+    def export(self, model: nn.Module, images: torch.Tensor, path: Path) -> float:
+        from zoo_core.train.torch_export import export
+
+        return export(model, images, path)
 
     def describe(self, model: nn.Module) -> Description:
         parameters = list(model.parameters())
