@@ -34,6 +34,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
 DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+UNUSABLE = re.compile(r"[\x00-\x1f\x7f\\:]")  # in a path that has to work everywhere
 
 # How deep a value can be nested is part of its type, so that a manifest cannot be deeper.
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
@@ -74,7 +75,7 @@ class Weights(
         _need(DISTRIBUTION.fullmatch(self.distribution), "distribution", self.distribution,
               "a package's name")  # fmt: skip
         _need(DIGEST.fullmatch(self.sha256), "sha256", self.sha256, "64 hexadecimal digits")
-        _need(self.dtype in DTYPES, "dtype", self.dtype, f"one of {', '.join(DTYPES)}")
+        _need(self.dtype in DTYPES, "dtype", self.dtype, "float64, float32, float16 or bfloat16")
         _need(is_inside(self.file) and self.file.endswith(".safetensors"), "file", self.file,
               "a path inside the repository that ends in .safetensors")  # fmt: skip
         for source in self.sources:
@@ -115,9 +116,9 @@ def _need(ok: object, field: str, value: object, wanted: str) -> None:
 
 def is_inside(path: str) -> bool:
     """Whether a path stays in the folder that it is relative to, on every platform."""
-    if UNPRINTABLE.search(path) or "\\" in path or ":" in path or not path:
+    if UNUSABLE.search(path):
         return False
-    return all(part not in ("", ".", "..") for part in path.split("/"))
+    return not {"", ".", ".."}.intersection(path.split("/"))
 
 
 def _is_source(source: str) -> bool:

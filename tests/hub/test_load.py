@@ -136,8 +136,9 @@ def test_a_name_without_weights_says_what_can_be_done():
     with pytest.raises(WeightsError, match="no weights of model 'cnn' are published") as caught:
         zoo.load("cnn")
     assert "zoo train cnn" in caught.value.hint
-    with pytest.raises(UnknownName) as caught:
+    with pytest.raises(UnknownName, match="there is no run and no model 'cnm'") as caught:
         zoo.load("cnm")
+    assert caught.value.hint == "did you mean cnn?"
     with pytest.raises(UnknownName, match="there are no weights 'cnn.imagenet'"):
         zoo.load("cnn.imagenet")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import gc
 from typing import Any
 
 from zoo_core.cli.output import note, print_json, print_table, size
@@ -13,6 +14,7 @@ from zoo_core.report.facts import percent
 
 
 def show_weights(text: str, dataset: str, plugin: str, as_json: bool) -> None:
+    gc.disable()  # for the rest of this process: it would search 10,000 entries for cycles
     listed, problems = all_weights()
     chosen = [
         one

@@ -26,12 +26,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         return
     titles = [column.lstrip("#").upper() for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
-    for row in (titles, *cells):
-        aligned = (
-            cell.rjust(width) if column.startswith("#") else cell.ljust(width)
-            for column, cell, width in zip(columns, row, widths, strict=True)
-        )
-        click.echo("  ".join(aligned).rstrip())
+    align = [str.rjust if column.startswith("#") else str.ljust for column in columns]
+    lines = [
+        "  ".join(to(cell, width) for to, cell, width in zip(align, row, widths, strict=True))
+        for row in (titles, *cells)
+    ]
+    click.echo("\n".join(map(str.rstrip, lines)))
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
@@ -84,6 +84,8 @@ def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -43,7 +43,8 @@ def digest_of(file: io.BufferedReader, rehash: bool = False) -> str:
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     if _state(os.fstat(file.fileno())) != _state(before):
         raise OSError(0, "it changes while it is being read")
-    _remember(before, digest)
+    if _remembered(before) != digest:
+        _remember(before, digest)
     return digest
 
 

@@ -76,7 +76,6 @@ class Folder:
             for name, path in files.items():
                 with atomic_write(complete / name) as temporary:
                     shutil.copyfile(path, temporary)
-            folder.chmod(0o755)
             complete.rename(self.path / commit)
 
     def _file(self, commit: str, file: str) -> Path:

@@ -20,6 +20,7 @@ from zoo_core.errors import (
     UsageError,
     WeightsError,
     ZooError,
+    did_you_mean,
 )
 from zoo_core.files import read_bytes
 from zoo_core.hub import store
@@ -147,7 +148,14 @@ def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Fou
     if listed is None:
         if reference.endswith(".safetensors"):
             return _of_file(Path(reference).expanduser())
-        return of_run(find_run(reference, runs, trained=True), reference)
+        try:
+            return of_run(find_run(reference, runs, trained=True), reference)
+        except UnknownName as error:
+            if _is_path(reference):
+                raise
+            known = [*registry().models.labels(), *(one.weights.name for one in all_weights()[0])]
+            hint = did_you_mean(reference, known, error.hint, most=2)
+            raise UnknownName(f"there is no run and no model {reference!r}", hint) from error
     if fetch:
         path = store.obtain(
             listed, lambda path: check(_of_weights(reference, listed.weights, path))

@@ -123,7 +123,11 @@ class Trainer(Protocol):
         """Shape and dtype of every tensor of the model, by name, without allocating them."""
 
     def load_state(self, model: Any, tensors: Mapping[str, np.ndarray]) -> None:
-        """Put weights into a built model. Names and shapes are already known to fit."""
+        """Put weights into a built model. Names and shapes are already known to fit.
+
+        Tensors that are not given stay as they are. A trainer may also have `assemble`, which makes
+        a model that keeps the tensors instead of copying them, and `export`; see TorchTrainer.
+        """
 
     def describe(self, model: Any) -> Description: ...
 
