@@ -118,3 +118,23 @@ def test_a_strangers_one_file_package_appears_after_pip_install(core_venv, tmp_p
         assert (record["distribution"], record["version"]) == ("stranger-net", "2.5")
     finally:
         uv("pip", "uninstall", "--python", core_venv.python, "stranger-net")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
+def test_each_plugin_alone_trains_a_model_and_loads_it_back(wheels, plugin, tmp_path):
+    """In an environment of its own, with what the wheel itself asks for and nothing else."""
+    venv = Venv(tmp_path / "venv")
+    venv.install(
+        "--constraint", ROOT / "constraints.txt", "--find-links", wheels["zoo_core"].parent,
+        wheels["zoo_core"], wheels[plugin.name.replace("-", "_")],
+    )  # fmt: skip
+    models = [model for model in venv.json("list") if "pretrained" not in model["tags"]]
+    smallest = min(models, key=lambda model: model["parameters"])
+    small = ("--epochs", "1", "--set", "data.train_size=200", "--set", "data.test_size=50")
+    runs = ("--runs", str(tmp_path / "runs"))
+    trained = venv.json(
+        "train", smallest["name"], "--dataset", "synthetic", *small, *runs, "--no-report"
+    )
+    again = venv.json("evaluate", "latest", *runs)
+    assert again["accuracy"] == trained["result"]["test"]["accuracy"]

@@ -312,3 +312,12 @@ def test_everything_is_made_on_the_device_of_the_model(name):
             assert (there.shape, there.dtype) == (here.shape, here.dtype)
             assert there.stride() == here.stride()
     assert np.array_equal(batch.indices, on_cpu.indices)
+
+
+def test_targets_are_mixed_as_the_pictures_are_and_then_smoothed():
+    labels, others = np.array([0, 2]), np.array([1, 2])
+    batch = Batch(None, labels, labels, others, np.array([0.75, 0.5], np.float32))
+    plain, mixed = Batch(None, labels, labels).targets(4), batch.targets(4, smoothing=0.2)
+    assert plain.dtype == mixed.dtype == np.float32
+    assert plain.tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+    np.testing.assert_allclose(mixed, [[0.65, 0.25, 0.05, 0.05], [0.05, 0.05, 0.85, 0.05]])

@@ -25,6 +25,7 @@ CASES = {
     "as stored": (COLOUR, {}),
     "larger": (COLOUR, {"size": 40}),
     "smaller, bicubic": (COLOUR, {"size": 9, "interpolation": "bicubic"}),
+    "larger, then cut": (COLOUR, {"size": 20, "resize": 25}),
     "grey": (GREY, {}),
     "grey to colour": (GREY, {"channels": 3, "size": 24}),
     "colour to grey": (COLOUR, {"channels": 1}),
@@ -59,6 +60,16 @@ def test_a_picture_of_another_size_goes_through_the_stored_size():
     assert torch.equal(preprocess(photo), preprocess(small))
     assert torch.equal(preprocess(Image.fromarray(photo)), preprocess(small))
     assert preprocess(photo).shape == (3, 20, 20)
+
+
+def test_resize_cuts_the_middle_out_of_the_larger_picture():
+    data = dataset()
+    whole = Preprocess.for_dataset(data, {"size": 24})(COLOUR[0])
+    middle = Preprocess.for_dataset(data, {"size": 16 + 4, "resize": 24})(COLOUR[0])
+    assert torch.equal(middle, whole[:, 2:-2, 2:-2])
+    assert "resize" not in Preprocess.for_dataset(data).to_dict()  # digests of old weights stay
+    record = Preprocess.for_dataset(data, {"size": 20, "resize": 24}).to_dict()
+    assert Preprocess.from_dict(record).resize == 24
 
 
 def test_it_travels_as_json():
@@ -98,6 +109,8 @@ def test_a_recipe_overrides_what_the_dataset_says():
         ({"mean": 0.5}, "mean must be one number for each channel", ""),
         ({"std": (0.0,)}, "std must be above 0", ""),
         ({"mean": (float("nan"),)}, "mean must be one number for each channel", ""),
+        ({"size": 32, "resize": 31}, "resize must be a whole number of at least the size, 32", ""),
+        ({"resize": 40.0}, "resize must be a whole number", ""),
         ({"interpolation": "cubic"}, "bilinear or bicubic, not 'cubic'", ""),
     ],
 )

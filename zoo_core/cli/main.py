@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "Train a model.",
     "evaluate": "Measure a trained run: loss, accuracy, accuracy per class.",
     "predict": "Say what is on pictures.",
+    "attention": "Draw where a transformer looks, layer by layer.",
     "report": "Write the report of a run again.",
     "compare": "Compare runs in one table and one picture.",
     "runs": "Show the runs that there are, newest last.",

@@ -47,6 +47,18 @@ class Batch:
             if end > start
         ]
 
+    def targets(self, classes: int, smoothing: float = 0.0) -> np.ndarray:
+        """The probability of each class that a model should say, (B, classes); of NumPy's labels.
+
+        Mixed as the pictures are, then with this share spread evenly over all classes.
+        """
+        one_hot = np.eye(classes, dtype=np.float32)
+        wanted = one_hot[self.labels]
+        if self.mixed_labels is not None:
+            share = self.weight[:, None]
+            wanted = share * wanted + (1 - share) * one_hot[self.mixed_labels]
+        return np.asarray(wanted * (1 - smoothing) + smoothing / classes, np.float32)
+
 
 def _slice(array: Any, start: int, end: int) -> Any:
     return None if array is None else array[start:end]

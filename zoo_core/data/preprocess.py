@@ -18,7 +18,7 @@ from zoo_core.data.arrays import Dataset
 from zoo_core.data.augment_ops import LUMA, Ops, open_ops
 from zoo_core.errors import OptionError, did_you_mean
 
-SETTINGS = ("size", "channels", "mean", "std", "interpolation")  # those that a recipe may have
+SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
 INTERPOLATIONS = ("bilinear", "bicubic")
 
 
@@ -30,7 +30,8 @@ class Preprocess:
     channels: int  # 1 or 3
     mean: tuple[float, ...]  # one for each channel, of pixels in [0, 1]
     std: tuple[float, ...]
-    interpolation: str = "bilinear"  # or bicubic: from the stored size to `size`
+    resize: int = 0  # larger than `size`: resize to this, then cut `size` out of the middle
+    interpolation: str = "bilinear"  # or bicubic: from the stored size to `size` or `resize`
     stored_size: int = 0  # of the pictures in the dataset; 0: as `size`
     stored_channels: int = 0
 
@@ -41,6 +42,10 @@ class Preprocess:
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
             _need(whole and value >= 1, f"{name} must be a whole number above 0, not {value!r}")
+        _need(
+            type(self.resize) is int and (self.resize == 0 or self.resize >= self.size),
+            f"resize must be a whole number of at least the size, {self.size}, not {self.resize!r}",
+        )
         pair = {self.channels, self.stored_channels}
         _need(
             len(pair) == 1 or pair == {1, 3},
@@ -88,8 +93,9 @@ class Preprocess:
         return cls(**record)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+        """Plain values, for JSON; `resize` only where there is one."""
+        record = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+        return {key: value for key, value in record.items() if key != "resize" or value}
 
     def finisher(self, ops: Ops) -> Callable[[Any], Any]:
         """The way from stored or augmented pictures to what the model is given."""
@@ -97,10 +103,13 @@ class Preprocess:
         std = np.array(self.std)
         scale, bias = 1 / (255 * std), -np.array(self.mean) / std
         normalise = ops.normaliser(scale.astype(np.float32), bias.astype(np.float32), self.size)
+        whole = self.resize or self.size
+        edge = (whole - self.size) // 2
 
         def finish(images: Any) -> Any:
             if images.shape[1] != self.size or images.shape[2] != self.size:
-                images = ops.resize(images, (self.size, self.size), self.interpolation)
+                images = ops.resize(images, (whole, whole), self.interpolation)
+                images = images[:, edge : edge + self.size, edge : edge + self.size]
             if images.shape[3] != self.channels:
                 images = ops.recolour(images, self.channels)
             return normalise(images)  # float32 (B, c, h, w)

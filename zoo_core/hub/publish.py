@@ -15,7 +15,7 @@ import msgspec
 
 from zoo_core.errors import HubError, UsageError, WeightsError
 from zoo_core.hub.card import card
-from zoo_core.hub.load import Found, find, load_found, of_run, open_found
+from zoo_core.hub.load import Found, find, load_found, model_of, of_run, open_found
 from zoo_core.hub.repository import (
     CARD,
     CONFIG,
@@ -77,7 +77,7 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
         model=model["name"],
         plugin=model["plugin"],
         distribution=model["distribution"],
-        config=dict(found.config),
+        config=_without_paths(found),
         dataset=tag if os.sep in dataset else dataset,  # not where the pictures are on this disk
         classes=found.classes,
         preprocess=dict(found.preprocess),
@@ -95,15 +95,28 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
     return Plan(weights, found, card(weights, document, repository.reference), repository.reference)
 
 
+def _without_paths(found: Found) -> dict[str, Any]:
+    """The options of the model; a path of this disk, weights to start from say, is none of them."""
+    defaults = model_of(found)[0].options
+    return {
+        name: defaults[name] if isinstance(value, str) and Path(value).is_absolute() else value
+        for name, value in found.config.items()
+    }
+
+
 def _recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """What differs from a plain Recipe(), in the words of --set, without paths of this disk."""
     kept: dict[str, Any] = {}
     for name, value in recipe.items():
         if isinstance(value, Mapping):
-            kept |= {f"{name}.{option}": item for option, item in value.items()}
+            kept |= {f"{name}.{option}": _plain(item) for option, item in value.items()}
         elif name in ALWAYS or as_typed(value) != as_typed(FIELDS.get(name)):
             kept[name] = "trained weights" if name == "init" else value
     return kept
+
+
+def _plain(value: Any) -> Any:
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def publish(plan: Plan, *, message: str = "", private: bool = False) -> Published:

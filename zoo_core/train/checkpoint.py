@@ -31,6 +31,16 @@ class State:
     values: Mapping[str, Any]  # JSON
 
 
+def prefixed(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of one part of a state, under the names that they have in the whole."""
+    return {prefix + name: array for name, array in tensors.items()}
+
+
+def without_prefix(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of one part of a state, under the names that they have there."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
 class Checkpoints:
     """The checkpoints of one run, named by the step after which they were taken."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,7 @@ from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.data.splits import subset_indices, train_validation
 from zoo_core.errors import OptionError
+from zoo_core.models import build_target
 from zoo_core.train.run import Run
 from zoo_core.types import ModelEntry, Recipe
 
@@ -58,6 +60,21 @@ class Job:
                 "leaves none for validation"
             )
         return train, validation
+
+    def check_task(self, options: Collection[str]) -> None:
+        """Refuse options that the task has not, and a classifier for pictures without labels."""
+        for option in self.recipe.task:
+            if option not in options:
+                known = ", ".join(options) or "none"
+                raise OptionError(
+                    f"the task of model {self.entry.name!r} has no option {option!r}",
+                    f"it has: {known}",
+                )
+        if self.entry.task == "classification" and not self.dataset.classes:
+            raise OptionError(
+                f"model {self.entry.name!r} is a classifier, and {self.dataset.name} has no labels",
+                "put the pictures of each class into a folder of its own",
+            )
 
     def training_loader(self, **how: Any) -> Loader:
         """Batches to learn from. `how` is the learner's: backend, device, channels_last, shard."""
@@ -110,17 +127,25 @@ class Description:
 
 
 class Trainer(Protocol):
-    """What the target of a TrainerEntry must have. The core calls only these."""
+    """What the target of a TrainerEntry must have. The core calls only these.
+
+    What has a body here is for a framework that trains classifiers in one process on a CPU, and
+    whose models have torch's names with NumPy's arrays: its trainer inherits it.
+    """
 
     backend: str  # which arrays the loader makes for it: "torch" or "numpy"
+    task_options: Mapping[str, Collection[str]] = {}  # for `check` below: values of `task.<name>`
 
     def build(self, entry: ModelEntry, config: Mapping[str, Any]) -> Any:
         """An untrained model."""
+        return build_target(entry, config)
 
     def tensor_spec(
         self, entry: ModelEntry, config: Mapping[str, Any]
     ) -> dict[str, tuple[tuple[int, ...], str]]:
-        """Shape and dtype of every tensor of the model, by name, without allocating them."""
+        """Shape and dtype of every tensor of the model, by name. Best without allocating them."""
+        state = self.build(entry, config).state_dict()
+        return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
 
     def load_state(self, model: Any, tensors: Mapping[str, np.ndarray]) -> None:
         """Put weights into a built model. Names and shapes are already known to fit.
@@ -128,20 +153,59 @@ class Trainer(Protocol):
         Tensors that are not given stay as they are. A trainer may also have `assemble`, which makes
         a model that keeps the tensors instead of copying them, and `export`; see TorchTrainer.
         """
+        model.load_state_dict(tensors, strict=False)
 
-    def describe(self, model: Any) -> Description: ...
+    def describe(self, model: Any) -> Description:
+        parameters = [(math.prod(p.shape), p.requires_grad) for p in model.parameters()]
+        return Description(
+            trainable=sum(count for count, trained in parameters if trained),
+            total=sum(count for count, _ in parameters),
+            bytes=sum(array.nbytes for array in model.state_dict().values()),
+            structure=str(model),
+        )
 
     def environment(self, device: str) -> dict[str, Any]:
         """For run.json: versions of what the result depends on, `device` and `threads`."""
+        blas = np.show_config("dicts")["Build Dependencies"]["blas"]
+        asked = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS", "")
+        threads = int(asked) if asked.isdigit() else os.cpu_count() or 1
+        name = f"{blas['name']} {blas.get('version', '')}"
+        return {"blas": name, "device": "cpu", "threads": threads}
 
     def check(self, job: Job) -> None:
         """Refuse a job that asks for something this trainer cannot do, before it has a run."""
+        recipe = job.recipe
+        for asked, what in (
+            (job.device not in ("auto", "cpu"), f"has no device {job.device!r}"),
+            (recipe.compile, "has nothing to compile"),
+            (recipe.precision != "float32", f"does not train in {recipe.precision}"),
+            (process()[1] > 1, "is one process"),
+            (job.entry.task != "classification", "trains classifiers only"),
+        ):
+            if asked:
+                raise OptionError(
+                    f"model {job.entry.name!r} cannot be trained like this: its trainer, "
+                    f"{job.entry.trainer}, {what}"
+                )
+        job.check_task(self.task_options)
+        for option, value in recipe.task.items():
+            if value not in (allowed := self.task_options[option]):
+                raise OptionError(
+                    f"task.{option} of model {job.entry.name!r} cannot be {value!r}",
+                    f"it is: {' or '.join(allowed)}",
+                )
 
     def fit(self, job: Job) -> Fitted | None:
         """Train. None in a process that does not own the run."""
 
     def predict_batch(self, model: Any, images: Any) -> np.ndarray:
         """Scores (B, classes) of a batch that the loader or `Preprocess` made."""
+
+
+def optimizer_options(recipe: Recipe) -> dict[str, float]:
+    """What a recipe says to the optimiser that it names. The rate is set anew at every step."""
+    options = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
+    return options | ({"momentum": recipe.momentum} if recipe.optimizer == "sgd" else {})
 
 
 def process() -> tuple[int, int]:

@@ -7,17 +7,20 @@ not.
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.errors import Interrupted, TrainingError
-from zoo_core.train.checkpoint import Checkpoints, State
+from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_prefix
 from zoo_core.train.interrupt import Interruption
 from zoo_core.train.job import Fitted, Job
+from zoo_core.train.metrics import ClassificationTotals
 from zoo_core.train.schedule import learning_rate
 from zoo_core.train.stopping import Stopping
 
@@ -36,36 +39,124 @@ class Place:
     size: int  # pictures of the whole batch, over all processes
 
 
-class Learner(Protocol):
-    """A model that learns: the part of a trainer that knows its framework."""
+class Learner:
+    """A model that learns: the part of a trainer that knows its framework. Subclass it.
+
+    What learners of all frameworks do alike is here: the parts of a batch, the averaged weights,
+    the sums of an epoch, the state. A model needs torch's `train()` and, as long as `read` and
+    `write` are not replaced, `state_dict()` and `load_state_dict()` with arrays.
+    """
+
+    def __init__(self, job: Job, model: Any) -> None:
+        self.recipe, self.model, self.classes = job.recipe, model, job.dataset.classes
+        self.parts = {"model": model}  # of the state; a subclass adds its optimisers
+        self.published = model  # evaluated and kept: the averaged weights, if there are any
+        if job.recipe.ema:
+            self.published = self.parts["ema"] = copy.deepcopy(model)
+        self.bad_step: int | None = None
+        self.start_epoch()
+
+    # ------------------------------------------------------------ what a framework must say
+
+    def learn(self, batch: Batch, place: Place, last: bool) -> None:
+        """Learn from a part of a batch, and `add` its figures; after the last part, update."""
+        raise NotImplementedError
+
+    def scores(self, images: Any) -> np.ndarray:
+        """What the published model says of pictures, (B, classes)."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ what it may say otherwise
 
     def loading(self) -> dict[str, Any]:
         """Arguments for the loader: backend, device, channels_last, shard."""
-
-    def start_epoch(self) -> None:
-        """Forget the sums of the epoch before."""
-
-    def step(self, batch: Batch, place: Place) -> None:
-        """Learn from one batch, and add its figures to the sums. Waits for nothing."""
-
-    def totals(self, everywhere: bool = False) -> dict[str, float]:
-        """Averages over the epoch so far, `loss` among them; of this process, or of all."""
+        return {"backend": "numpy"}
 
     def first_bad_step(self) -> int | None:
         """The first step whose loss was no finite number."""
+        return self.bad_step
 
-    def evaluate(self, loader: Loader) -> dict[str, float]: ...
+    def sum_over(self, values: np.ndarray) -> np.ndarray:
+        """Add up an array over all processes that train together."""
+        return values
 
-    def state(self) -> State:
-        """All that the next step depends on, and the sums of this epoch."""
+    def read(self, part: Any) -> dict[str, np.ndarray]:
+        """The arrays of a model or an optimiser."""
+        arrays: dict[str, np.ndarray] = part.state_dict()
+        return arrays
 
-    def load(self, state: State) -> None: ...
+    def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
+        part.load_state_dict(arrays)
+
+    def average(self, weight: float) -> None:
+        """Move the averaged weights towards the current ones, by this part of the way."""
+        now = self.read(self.model)
+        for name, mean in self.read(self.published).items():
+            if mean.dtype.kind == "f":
+                now[name] = mean + weight * (now[name] - mean)
+        self.write(self.published, now)
+
+    def evaluate(self, loader: Loader) -> dict[str, float]:
+        """Figures of a split, `loss` among them; here those of a classifier.
+
+        Whatever it was trained on, the loss is cross-entropy: figures of runs can be compared.
+        """
+        totals = ClassificationTotals(len(self.classes))
+        for batch in loader.epoch(0):
+            totals.add(self.scores(batch.images), batch.labels)
+        return totals.summary()
+
+    # ------------------------------------------------------------ what the loop calls
+
+    def start_epoch(self) -> None:
+        """Forget the sums of the epoch before."""
+        self._sums: dict[str, Any] = {}
+        self._count = 0
+
+    def step(self, batch: Batch, place: Place) -> None:
+        """Learn from one batch, and add its figures to the sums. Waits for nothing."""
+        self.model.train()
+        batches = batch.split(self.recipe.accumulate)
+        for number, small in enumerate(batches, 1):
+            self.learn(small, place, last=number == len(batches))
+        if self.recipe.ema:  # quickly at first, then slowly
+            self.average(1 - min(self.recipe.ema, (1 + place.step) / (10 + place.step)))
+
+    def add(self, sums: Mapping[str, Any], count: int) -> None:
+        """Figures of so many pictures, each summed over them: numbers, or a device's scalars."""
+        self._count += count
+        for name, value in sums.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+
+    def totals(self, everywhere: bool = False) -> dict[str, float]:
+        """Averages over the epoch so far, `loss` among them; of this process, or of all."""
+        if not self._count:
+            return {}
+        values = np.array([self._count, *map(float, self._sums.values())])
+        if everywhere:
+            values = self.sum_over(values)
+        return {name: float(v / values[0]) for name, v in zip(self._sums, values[1:], strict=True)}
 
     def weights(self) -> dict[str, np.ndarray]:
-        """What would be published now: the averaged weights, if there are any."""
+        """What would be published now."""
+        return self.read(self.published)
 
     def any_process(self, flag: bool) -> bool:
         """Whether the flag is set in any of the processes that train together."""
+        return bool(self.sum_over(np.array([float(flag)]))[0])
+
+    def state(self) -> State:
+        """All that the next step depends on, and the sums of this epoch."""
+        tensors: dict[str, np.ndarray] = {}
+        for name, part in self.parts.items():
+            tensors |= prefixed(f"{name}.", self.read(part))
+        sums = {name: float(value) for name, value in self._sums.items()}
+        return State(tensors, {"count": self._count, "sums": sums})
+
+    def load(self, state: State) -> None:
+        for name, part in self.parts.items():
+            self.write(part, without_prefix(f"{name}.", state.tensors))
+        self._count, self._sums = state.values["count"], dict(state.values["sums"])
 
 
 class Loop:
@@ -100,6 +191,8 @@ class Loop:
         display = self.job.display
         display.start(self.recipe.epochs, steps, self.epoch, self.batch)
         self._saved = self._looked = time.monotonic()
+        if self.job.init is not None:
+            self._save()  # a resume must find the weights to start from, from the first step on
         try:
             with self.interruption:
                 while self.epoch < self.recipe.epochs and not self.stopping.stopped:
@@ -228,7 +321,7 @@ class Loop:
                 "images": self.images,
                 "stopping": self.stopping.to_dict(),
             }
-            best = {BEST + name: array for name, array in self.best_weights.items()}
+            best = prefixed(BEST, self.best_weights)
             step = self.epoch * len(self.training) + self.batch
             self.checkpoints.save(step, State({**state.tensors, **best}, values))
         self._saved = time.monotonic()
@@ -241,13 +334,8 @@ class Loop:
             for warning in warnings:
                 self.job.display.warn(warning)
         if state is not None:
-            tensors = {k: v for k, v in state.tensors.items() if not k.startswith(BEST)}
-            self.best_weights = {
-                name.removeprefix(BEST): array
-                for name, array in state.tensors.items()
-                if name.startswith(BEST)
-            }
-            self.learner.load(State(tensors, state.values["learner"]))
+            self.best_weights = without_prefix(BEST, state.tensors)
+            self.learner.load(State(state.tensors, state.values["learner"]))
             self.epoch, self.batch = state.values["epoch"], state.values["batch"]
             self.seconds, self.images = state.values["seconds"], state.values["images"]
             self.epoch_seconds = state.values["epoch_seconds"]

@@ -20,6 +20,7 @@ from zoo_core.models import trainer_of
 from zoo_core.train.job import EVALUATION_BATCH, Trainer
 from zoo_core.train.metrics import ClassificationTotals, softmax
 from zoo_core.train.run import Run
+from zoo_core.types import ModelEntry
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -29,6 +30,7 @@ class Loaded:
     """A trained model and what it needs to be used."""
 
     run: Run | None  # None for weights that are not those of a run
+    entry: ModelEntry
     model: Any
     trainer: Trainer
     classes: tuple[str, ...]
@@ -52,6 +54,7 @@ def load_run(reference: str, runs: Path | None = None) -> Loaded:
     model = load_found(found)
     return Loaded(
         found.run,
+        model.zoo.entry,
         model,
         trainer_of(model.zoo.entry),
         model.zoo.classes,
@@ -117,8 +120,9 @@ def _in_memory(model: Any) -> Loaded:
     about = getattr(model, "zoo", None)
     if about is None:
         raise UsageError("only a model that zoo.load returned can be used to predict")
+    trainer = trainer_of(about.entry)
     return Loaded(
-        None, model, trainer_of(about.entry), about.classes, about.preprocess, "", {}, about.source
+        None, about.entry, model, trainer, about.classes, about.preprocess, "", {}, about.source
     )
 
 

@@ -1,8 +1,8 @@
-"""A torch model that learns: steps, averaged weights, a state to save and to restore."""
+"""A torch model that learns: devices, precision, processes, any number of optimisers."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -11,35 +11,32 @@ from torch import Tensor, nn
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.errors import OptionError, TrainingError
+from zoo_core.errors import TrainingError
 from zoo_core.targets import resolve
 from zoo_core.train.checkpoint import State
 from zoo_core.train.job import Job
-from zoo_core.train.loop import Place
+from zoo_core.train.loop import Learner, Place
 from zoo_core.train.torch_runtime import Runtime
 from zoo_core.train.torch_task import Classification, Task
 
 
-class TorchLearner:
+class TorchLearner(Learner):
     def __init__(self, job: Job, model: nn.Module) -> None:
-        recipe = job.recipe
-        self.recipe = recipe
-        self.runtime = Runtime(job.device, recipe.precision)
+        self.runtime = Runtime(job.device, job.recipe.precision)
         self.channels_last = has_convolutions(model)
         layout = torch.channels_last if self.channels_last else torch.preserve_format
-        self.model = model.to(self.runtime.device, memory_format=layout)  # type: ignore[call-overload]
-        compiled = torch.compile(self.model) if recipe.compile else self.model
+        super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
+        compiled = torch.compile(self.model) if job.recipe.compile else self.model
         self.task = task_kind(job)(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
+        self.parts |= {f"optimizer.{name}": made for name, made in self.optimizers.items()}
         # With several optimisers a loss must reach the parameters of its own one alone.
         several = len(self.optimizers) > 1
         self._inputs = {
             name: parameters_of(optimizer) if several else None
             for name, optimizer in self.optimizers.items()
         }
-        self.averaged = copy.deepcopy(self.model) if recipe.ema else None
         self._precise = torch.float32 if self.runtime.device.type == "mps" else torch.float64
-        self.start_epoch()
         self._bad = torch.full((), -1, dtype=torch.int64, device=self.runtime.device)
 
     def loading(self) -> dict[str, Any]:
@@ -52,19 +49,12 @@ class TorchLearner:
 
     # ------------------------------------------------------------ learning
 
-    def start_epoch(self) -> None:
-        self._sums: dict[str, Tensor] = {}
-        self._count = 0
-
     def step(self, batch: Batch, place: Place) -> None:
-        self.model.train()
         # Dropout depends on the position alone, so that there is no generator state to restore.
         here = Draws(self.recipe.seed, place.epoch, np.array([place.batch]))
         self.runtime.seed(int(here.bits(f"step.{self.runtime.rank}")[0]))
-        parts = batch.split(self.recipe.accumulate)
         try:
-            for number, part in enumerate(parts):
-                self._learn(part, place, last=number == len(parts) - 1)
+            super().step(batch, place)
         except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -73,10 +63,8 @@ class TorchLearner:
                 f"try --set batch_size={max(1, place.size // 2)}, or --set accumulate=2 for the "
                 "same result in smaller steps",
             ) from error
-        if self.averaged is not None:
-            self._average(place.step)
 
-    def _learn(self, batch: Batch, place: Place, last: bool) -> None:
+    def learn(self, batch: Batch, place: Place, last: bool) -> None:
         share = len(batch) / place.size
 
         def update(name: str, loss: Tensor) -> None:
@@ -93,10 +81,8 @@ class TorchLearner:
             return
         with self.runtime.autocast():
             figures = self.task.step(batch, update)
-        self._count += len(batch)
-        for name, value in figures.items():
-            value = value.to(self._precise) * len(batch)
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        sums = {name: value.to(self._precise) * len(batch) for name, value in figures.items()}
+        self.add(sums, len(batch))
         if figures:
             fine = torch.stack([torch.isfinite(value) for value in figures.values()]).all()
             self._bad = torch.where((self._bad < 0) & ~fine, place.step, self._bad)
@@ -115,12 +101,9 @@ class TorchLearner:
         optimizer.zero_grad(set_to_none=True)
 
     @torch.no_grad()
-    def _average(self, step: int) -> None:
-        """Move the averaged weights towards the current ones; quickly at first, then slowly."""
-        assert self.averaged is not None
-        weight = 1 - min(self.recipe.ema, (1 + step) / (10 + step))
+    def average(self, weight: float) -> None:
         ours, theirs = [], []
-        for mean, now in zip(tensors_of(self.averaged), tensors_of(self.model), strict=True):
+        for mean, now in zip(tensors_of(self.published), tensors_of(self.model), strict=True):
             if mean.is_floating_point():
                 ours.append(mean)
                 theirs.append(now)
@@ -130,13 +113,8 @@ class TorchLearner:
 
     # ------------------------------------------------------------ measuring
 
-    def totals(self, everywhere: bool = False) -> dict[str, float]:
-        if not self._count:
-            return {}
-        values = np.array([self._count, *(value.item() for value in self._sums.values())])
-        if everywhere:
-            values = self.runtime.sum(values)
-        return {name: float(v / values[0]) for name, v in zip(self._sums, values[1:], strict=True)}
+    def sum_over(self, values: np.ndarray) -> np.ndarray:
+        return self.runtime.sum(values)
 
     def first_bad_step(self) -> int | None:
         step = int(self._bad)
@@ -144,55 +122,42 @@ class TorchLearner:
 
     @torch.inference_mode()
     def evaluate(self, loader: Loader) -> dict[str, float]:
-        model = self.averaged if self.averaged is not None else self.model
-        model.eval()
+        self.published.eval()
         with self.runtime.autocast():
-            return self.task.evaluate(model, loader.epoch(0), self.runtime.sum)
-
-    def any_process(self, flag: bool) -> bool:
-        return bool(self.runtime.sum(np.array([float(flag)]))[0])
+            return self.task.evaluate(self.published, loader.epoch(0), self.runtime.sum)
 
     # ------------------------------------------------------------ state
 
-    def weights(self) -> dict[str, np.ndarray]:
-        return to_numpy(self.averaged if self.averaged is not None else self.model)
+    def read(self, part: Any) -> dict[str, np.ndarray]:
+        if isinstance(part, nn.Module):
+            return to_numpy(part)
+        return {
+            f"{number}.{slot}": array_of(value)
+            for number, parameter in enumerate(parameters_of(part))
+            for slot, value in part.state.get(parameter, {}).items()
+        }
+
+    def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
+        if isinstance(part, nn.Module):
+            return fill(part, arrays)
+        parameters = parameters_of(part)
+        for key, array in arrays.items():
+            number, _, slot = key.partition(".")
+            parameter = parameters[int(number)]
+            value = torch.from_numpy(array.copy())
+            if value.shape == parameter.shape:
+                # Same layout as the parameter, which the fused kernels rely on.
+                value = torch.empty_like(parameter.detach()).copy_(value)
+            part.state[parameter][slot] = value
 
     def state(self) -> State:
-        tensors = {f"model.{name}": array for name, array in to_numpy(self.model).items()}
-        if self.averaged is not None:
-            tensors |= {f"ema.{name}": array for name, array in to_numpy(self.averaged).items()}
-        for name, optimizer in self.optimizers.items():
-            for number, parameter in enumerate(parameters_of(optimizer)):
-                for key, value in optimizer.state.get(parameter, {}).items():
-                    tensors[f"optimizer.{name}.{number}.{key}"] = array_of(value)
-        tensors |= {f"sum.{name}": array_of(value) for name, value in self._sums.items()}
-        values = {
-            "count": self._count,
-            "sums": list(self._sums),
-            "scaler": self.runtime.scaler.state_dict(),
-        }
-        return State(tensors, values)
+        state = super().state()
+        return State(state.tensors, {**state.values, "scaler": self.runtime.scaler.state_dict()})
 
     def load(self, state: State) -> None:
-        fill(self.model, part(state.tensors, "model."))
-        if self.averaged is not None:
-            fill(self.averaged, part(state.tensors, "ema."))
-        for name, optimizer in self.optimizers.items():
-            parameters = parameters_of(optimizer)
-            for key, array in part(state.tensors, f"optimizer.{name}.").items():
-                number, _, slot = key.partition(".")
-                parameter = parameters[int(number)]
-                value = torch.from_numpy(array.copy())
-                if value.shape == parameter.shape:
-                    # Same layout as the parameter, which the fused kernels rely on.
-                    value = torch.empty_like(parameter.detach()).copy_(value)
-                optimizer.state[parameter][slot] = value
-        if self.runtime.rank == 0:  # the sums are those of the first process
-            self._count = state.values["count"]
-            self._sums = {
-                name: torch.from_numpy(state.tensors[f"sum.{name}"].copy()).to(self.runtime.device)
-                for name in state.values["sums"]
-            }
+        super().load(state)
+        if self.runtime.rank:  # the sums are those of the first process
+            self.start_epoch()
         if state.values["scaler"]:
             self.runtime.scaler.load_state_dict(state.values["scaler"])
 
@@ -203,17 +168,7 @@ def task_kind(job: Job) -> type[Task]:
     kind: type[Task] = (
         Classification if name == "classification" else resolve(name, f"task {name!r}")
     )
-    for option in job.recipe.task:
-        if option not in kind.options:
-            known = ", ".join(kind.options) or "none"
-            raise OptionError(
-                f"the task of model {job.entry.name!r} has no option {option!r}", f"it has: {known}"
-            )
-    if kind is Classification and not job.dataset.classes:
-        raise OptionError(
-            f"model {job.entry.name!r} is a classifier, and {job.dataset.name} has no labels",
-            "put the pictures of each class into a folder of its own",
-        )
+    job.check_task(kind.options)
     return kind
 
 
@@ -249,11 +204,7 @@ def to_numpy(model: nn.Module) -> dict[str, np.ndarray]:
 
 
 @torch.no_grad()
-def fill(model: nn.Module, tensors: dict[str, np.ndarray]) -> None:
+def fill(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
     """Put arrays into a model's tensors, which keep their place and layout."""
     for name, tensor in model.state_dict().items():
         tensor.copy_(torch.from_numpy(tensors[name].copy()))
-
-
-def part(tensors: Any, prefix: str) -> dict[str, np.ndarray]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -11,11 +11,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo_core.data.loader import Batch
+from zoo_core.train.job import optimizer_options
 from zoo_core.train.metrics import ClassificationTotals
 from zoo_core.types import Recipe
 
 Update = Callable[[str, Tensor], None]
 SumOver = Callable[[np.ndarray], np.ndarray]
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}
 
 
 class Task:
@@ -87,11 +94,5 @@ class Classification(Task):
 
 def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
     """The optimiser that a recipe names. The learning rate is set anew before every step."""
-    decay = recipe.weight_decay
     # One kernel for all parameters instead of several for each: most of a small model's step.
-    if recipe.optimizer == "sgd":
-        return torch.optim.SGD(
-            parameters, recipe.lr, recipe.momentum, weight_decay=decay, fused=True
-        )
-    kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, recipe.lr, weight_decay=decay, fused=True)
+    return OPTIMIZERS[recipe.optimizer](parameters, fused=True, **optimizer_options(recipe))

@@ -19,9 +19,10 @@ from zoo_core.data.datasets import is_path, open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.files import atomic_write
+from zoo_core.hub.load import find, fitting, tensors_of
 from zoo_core.models import check_options, trainer_of
 from zoo_core.registry import qualified_name, registry
-from zoo_core.targets import describe
+from zoo_core.targets import describe, resolve
 from zoo_core.tensors import to_bytes
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display, open_display
@@ -30,6 +31,8 @@ from zoo_core.train.job import Fitted, Job, Trainer, process
 from zoo_core.train.run import FORMAT, Run, find_run, new_run, runs_root
 from zoo_core.train.settings import choose_recipe, override
 from zoo_core.types import ModelEntry, Recipe
+
+TensorSpec = Mapping[str, tuple[tuple[int, ...], str]]  # name -> shape, dtype
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,13 @@ def train(
     data = open_dataset(reference, report=display.say, **chosen.data)
     config, preprocess = fit_to_data(entry, chosen, data)
     spec = trainer.tensor_spec(entry, config)
-    init = _initial_tensors(chosen.init, spec, runs, display) if chosen.init else None
+    init = None
+    if chosen.init:
+        init = _initial_tensors(chosen.init, spec, runs, display)
+    elif "pretrained" in entry.capabilities:
+        init = _pretrained_tensors(entry, config, spec, display)
+        # Where training started is said in the recipe; the trained model is whole without it.
+        config |= {"weights": entry.options["weights"]}
     job = Job(
         entry, config, data, chosen, preprocess, None, Events(display.warn), display, device,
         checkpoint_seconds=checkpoint_seconds, init=init,
@@ -368,22 +377,35 @@ def processor() -> str:
 
 def _initial_tensors(
     reference: str,
-    spec: Mapping[str, tuple[tuple[int, ...], str]],
+    spec: TensorSpec,
     runs: Path | None,
     display: Display,
 ) -> dict[str, np.ndarray]:
     """Tensors of trained weights that fit the new model; the rest, the head usually, start anew."""
-    from zoo_core.hub.load import find, fitting, tensors_of
-
     found = find(reference, runs)
-    kept = fitting(tensors_of(found), spec)
+    return _fitting(found.source, tensors_of(found), spec, display)
+
+
+def _pretrained_tensors(
+    entry: ModelEntry, config: Mapping[str, Any], spec: TensorSpec, display: Display
+) -> dict[str, np.ndarray]:
+    """What the `pretrained` capability of a model gives it to start from."""
+    give = resolve(entry.capabilities["pretrained"], f"model {entry.name!r}")
+    found = give(config, display.say)
+    return _fitting(config.get("weights") or "pretrained weights", found, spec, display)
+
+
+def _fitting(
+    source: str, found: Mapping[str, np.ndarray], spec: TensorSpec, display: Display
+) -> dict[str, np.ndarray]:
+    kept = fitting(found, spec)
     if not any(array.ndim > 1 for array in kept.values()):
         raise UsageError(
-            f"no weight of {found.source} fits this model",
+            f"no weight of {source} fits this model",
             "its options, channels for example, must be those of the trained model",
         )
     new = [name for name in spec if name not in kept]
-    sentence = f"Starting from {found.source}: {len(kept)} of {len(spec)} tensors"
+    sentence = f"Starting from {source}: {len(kept)} of {len(spec)} tensors"
     display.say(sentence + (f"; new: {', '.join(new)}." if new else "."))
     return kept
 

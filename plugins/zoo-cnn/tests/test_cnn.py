@@ -34,3 +34,23 @@ def test_the_options_decide_the_shapes():
 def test_options_that_cannot_work_say_why(options, reason):
     with pytest.raises(zoo.ZooError, match=reason):
         zoo.create("cnn", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("fashion_cnn", 3), ("mnist_cnn1", 7), ("mnist_cnn2", 15)]
+)
+def test_pictures_that_are_too_small_are_refused(name, size):
+    with pytest.raises(zoo.ZooError, match=f"{size} pixels are too few"):
+        zoo.create(name, image_size=size)
+    assert zoo.create(name, image_size=size + 1)(
+        torch.zeros(1, 1, size + 1, size + 1)
+    ).shape == (1, 10)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "count"), [("fashion_cnn", 3), ("mnist_cnn2", 4)])
+def test_the_activation_is_an_option(name, count):
+    layers = list(zoo.create(name, activation="leaky_relu").modules())
+    assert sum(isinstance(layer, torch.nn.LeakyReLU) for layer in layers) == count
+    assert not any(isinstance(layer, torch.nn.ReLU) for layer in layers)
+    with pytest.raises(zoo.ZooError, match="activation must be relu or leaky_relu"):
+        zoo.create(name, activation="swish")

@@ -276,8 +276,8 @@ def test_a_state_dict_that_does_not_fit_says_why_and_changes_nothing():
     for part in (
         "bias is missing",
         "scale is not",
-        "weight has shape (2,), not (3,)",
-        "int64, not",
+        "weight is float32 (2,), not float32 (3,)",
+        "num_batches_tracked is int64 (), not float32 ()",
     ):
         assert part in str(error.value)
     assert all(np.array_equal(before[name], value) for name, value in layer.state_dict().items())

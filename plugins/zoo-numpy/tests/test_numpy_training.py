@@ -202,7 +202,7 @@ def test_a_loss_that_is_no_number_stops_it_with_a_sentence(make_job):
         ({"compile": True}, "auto", "nothing to compile"),
         ({"precision": "bfloat16"}, "auto", "bfloat16"),
         ({}, "cuda", "no device 'cuda'"),
-        ({"task": {"loss": "hinge"}}, "cpu", "'loss' that is 'hinge'"),
+        ({"task": {"loss": "hinge"}}, "cpu", "task.loss of model 'fcn_numpy' cannot be 'hinge'"),
         ({"task": {"beta": 1.0}}, "cpu", "'beta'"),
     ],
 )

@@ -102,10 +102,8 @@ class Sequential(Module):
 def _drawn(shape: Sequence[int], bias: bool, generator: Rng) -> tuple[Parameter, Parameter | None]:
     """A weight and a bias. Torch's default, Kaiming uniform with a = sqrt(5), has this bound."""
     rng, bound = generator or default_rng(), 1 / math.sqrt(math.prod(shape[1:]))
-    weight = Parameter(rng.uniform(-bound, bound, shape).astype(np.float32))
-    if not bias:
-        return weight, None
-    return weight, Parameter(rng.uniform(-bound, bound, shape[0]).astype(np.float32))
+    weight, offset = (rng.uniform(-bound, bound, s).astype(np.float32) for s in (shape, shape[0]))
+    return Parameter(weight), Parameter(offset) if bias else None
 
 
 class Linear(Module):
@@ -123,30 +121,24 @@ def _windows(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, fill: float =
     """What the kernel sees at each place: a view of the padded images, (B, C, OH, OW, KH, KW)."""
     if x.ndim != 4:
         raise ValueError(f"expected images of shape (B, C, H, W), not {x.shape}")
-    (b, c, h, w), (kh, kw), (sh, sw), (ph, pw) = x.shape, *map(pair, (kernel, stride, padding))
+    (_, _, h, w), (kh, kw), (sh, sw), (ph, pw) = x.shape, *map(pair, (kernel, stride, padding))
     if h + 2 * ph < kh or w + 2 * pw < kw:
         raise ValueError(f"a {kh}x{kw} kernel does not fit {h}x{w} images padded by ({ph}, {pw})")
-    shape, inside = (c, h + 2 * ph, w + 2 * pw, b), np.s_[:, ph : ph + h, pw : pw + w]
     images = x.data.transpose(1, 2, 3, 0)  # (C, H, W, B)
     if ph or pw:
-        images = np.full(shape, fill, dtype=x.dtype)
-        images[inside] = x.data.transpose(1, 2, 3, 0)
+        images = np.pad(images, ((0, 0), (ph, ph), (pw, pw), (0, 0)), constant_values=fill)
     images = np.ascontiguousarray(images)  # copies only if it has to
 
-    def seen(images: Array, writeable: bool = False) -> Array:
-        views = sliding_window_view(images, (kh, kw), axis=(1, 2), writeable=writeable)
+    def seen(images: Array) -> Array:
+        views = sliding_window_view(images, (kh, kw), axis=(1, 2), writeable=True)
         return views[:, ::sh, ::sw].transpose(3, 0, 1, 2, 4, 5)
 
     def rule(g: Array) -> Array:  # add every window back to where it was seen
-        total = np.zeros(shape, dtype=g.dtype)
-        if sh >= kh and sw >= kw:  # windows that do not overlap: one assignment
-            seen(total, writeable=True)[...] = g
-        else:  # one addition of whole images for each place in the kernel
-            oh, ow = g.shape[2:4]
-            for i, j in np.ndindex(kh, kw):
-                place = np.s_[:, i : i + sh * oh : sh, j : j + sw * ow : sw]
-                total[place] += g[..., i, j].transpose(1, 2, 3, 0)
-        return total[inside].transpose(3, 0, 1, 2)
+        total = np.zeros_like(images, dtype=g.dtype)
+        windows = seen(total)
+        for i, j in np.ndindex(kh, kw):  # windows overlap, but not at one place of the kernel
+            windows[..., i, j] += g[..., i, j]
+        return total[:, ph : ph + h, pw : pw + w].transpose(3, 0, 1, 2)
 
     return node(seen(images), (x, rule))
 
@@ -177,9 +169,7 @@ class Conv2d(Module):
             raise ValueError(f"this convolution is for {c} channels, the images have {channels}")
         columns = windows.permute(1, 4, 5, 2, 3, 0).reshape(c * kh * kw, oh * ow * b)
         out = self.weight.reshape(o, c * kh * kw) @ columns  # (O, OH * OW * B)
-        if self.bias is not None:
-            out.data += self.bias.data[:, None]  # in place, which spares a copy of all images
-            out = node(out.data, (out, lambda g: g), (self.bias, lambda g: g.sum(axis=1)))
+        out = out if self.bias is None else out + self.bias.reshape(o, 1)
         return out.reshape(o, oh, ow, b).permute(3, 0, 1, 2)
 
 
@@ -197,13 +187,10 @@ class MaxPool2d(_Pool2d):
         out = windows.data.max(axis=(4, 5))
 
         def rule(g: Array) -> Array:
-            b, c, oh, ow, kh, kw = windows.shape
-            grads = np.empty((kh, kw, c, oh, ow, b), dtype=g.dtype).transpose(5, 2, 3, 4, 0, 1)
-            waiting = np.ones_like(out, dtype=bool)
-            for i, j in np.ndindex(kh, kw):  # a few steps over whole images; argmax is slower
-                first = (windows.data[..., i, j] == out) & waiting  # the first of equal maxima
-                waiting ^= first
-                np.multiply(g, first, out=grads[..., i, j])
+            grads = np.empty_like(windows.data)
+            for i, j in np.ndindex(self.kernel_size):  # a few steps; argmax is slower
+                grads[..., i, j] = g * (windows.data[..., i, j] == out)
+                g = g - grads[..., i, j]  # the first of equal maxima takes it all
             return grads
 
         return node(out, (windows, rule))
@@ -214,12 +201,8 @@ class AvgPool2d(_Pool2d):
         return _windows(x, self.kernel_size, self.stride, self.padding).mean((4, 5))
 
 
-def _dot(a: Array, b: Array) -> Array:  # the sum of a * b over each channel, (C,)
-    return np.asarray(np.einsum("bchw,bchw->c", a, b))
-
-
-def _wide(values: Array) -> Array:  # (C,) to (C, 1, 1), to broadcast over images
-    return values[:, None, None]
+def _dot(a: Array, b: Array) -> Array:  # the sum of a * b over each channel, (1, C, 1, 1)
+    return np.asarray(np.einsum("bchw,bchw->c", a, b)).reshape(1, -1, 1, 1)
 
 
 class BatchNorm2d(Module):
@@ -232,40 +215,34 @@ class BatchNorm2d(Module):
         self.num_batches_tracked = Tensor(np.zeros((), dtype=np.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        weight, bias, training = self.weight, self.bias, self.training
-        mean, var = self.running_mean.data, self.running_var.data  # (C,)
-        n = x.data.size // len(mean)  # numbers in a channel
-        if x.ndim != 4 or x.shape[1] != len(mean) or (training and n < 2):
-            raise ValueError(f"batch norm of {len(mean)} channels cannot use {x.shape}")
-        if training:
-            mean = x.data.mean(axis=(0, 2, 3))
-        x_hat = x.data - _wide(mean)  # (B, C, H, W)
-        if training:
-            var = _dot(x_hat, x_hat) / n
-            self.running_mean.data += self.momentum * (mean - self.running_mean.data)
-            self.running_var.data += self.momentum * (var * n / (n - 1) - self.running_var.data)
-            self.num_batches_tracked.data += 1
-        inv_std = 1 / np.sqrt(var + self.eps)
-        x_hat *= _wide(inv_std)
-        out = x_hat * _wide(weight.data)
-        out += _wide(bias.data)
+        channels, axes = len(self.weight.data), (0, 2, 3)
+        n = x.data.size // channels  # numbers in a channel
+        if x.ndim != 4 or x.shape[1] != channels or (self.training and n < 2):
+            raise ValueError(f"batch norm of {channels} channels cannot use {x.shape}")
+        tensors = self.weight, self.bias, self.running_mean, self.running_var
+        weight, bias, mean, var = (t.reshape(1, -1, 1, 1) for t in tensors)  # the same memory
+        if not self.training:
+            return (x - mean) * (1 / np.sqrt(var.data + self.eps)) * weight + bias
+        batch_mean = x.data.mean(axis=axes, keepdims=True)
+        x_hat = x.data - batch_mean
+        batch_var = _dot(x_hat, x_hat) / n
+        mean.data += self.momentum * (batch_mean - mean.data)
+        var.data += self.momentum * (batch_var * n / (n - 1) - var.data)
+        self.num_batches_tracked.data += 1
+        inv_std = 1 / np.sqrt(batch_var + self.eps)
+        x_hat *= inv_std
 
         def to_x(g: Array) -> Array:
-            if not training:
-                return g * _wide(weight.data * inv_std)
             # The batch's mean and variance depend on x too. Their terms take from g what it
             # shares with a constant and with x_hat: normalising loses those two directions.
-            grad = x_hat * _wide(_dot(g, x_hat) / -n)
-            grad += g
-            grad -= _wide(g.mean(axis=(0, 2, 3)))
-            grad *= _wide(weight.data * inv_std)
-            return grad
+            grad = x_hat * (_dot(g, x_hat) / -n) + g - g.mean(axis=axes, keepdims=True)
+            return np.asarray(grad * (weight.data * inv_std))
 
         return node(
-            out,
+            x_hat * weight.data + bias.data,
             (x, to_x),
             (weight, lambda g: _dot(g, x_hat)),
-            (bias, lambda g: g.sum(axis=(0, 2, 3))),
+            (bias, lambda g: g.sum(axis=axes, keepdims=True)),
         )
 
 
@@ -322,15 +299,14 @@ class CrossEntropyLoss(Module):
 
     def forward(self, logits: Tensor, target: Any) -> Tensor:
         (batch, classes), wanted = logits.shape, np.asarray(target)
-        if wanted.dtype.kind in "iu" and wanted.shape == (batch,):
-            if batch and not 0 <= wanted.min() <= wanted.max() < classes:
-                raise ValueError(f"there is a class number outside 0 to {classes - 1}")
+        numbers = wanted.dtype.kind in "iu" and wanted.shape == (batch,)
+        if numbers and np.isin(wanted, range(classes)).all():
             wanted = np.eye(classes)[wanted]
-        elif wanted.dtype.kind != "f" or wanted.shape != (batch, classes):
-            found = f"{wanted.dtype} of shape {wanted.shape}"
-            raise ValueError(f"targets are {batch} integers or floats {logits.shape}, not {found}")
-        wanted = wanted * (1 - self.label_smoothing) + self.label_smoothing / classes
-        wanted = wanted.astype(logits.dtype, copy=False)  # (B, C)
+        elif wanted.shape != logits.shape:
+            asked = f"{batch} integers from 0 to {classes - 1}, or probabilities {logits.shape}"
+            raise ValueError(f"targets are {asked}, not {wanted.dtype} {wanted.shape}")
+        wanted = wanted * (1 - self.label_smoothing) + self.label_smoothing / classes  # (B, C)
+        wanted = wanted.astype(logits.dtype, copy=False)
         z = logits.data - logits.data.max(axis=1, keepdims=True)  # so that exp cannot overflow
         log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))  # log softmax
 

@@ -14,6 +14,7 @@ class Optimizer:
 
     defaults: Mapping[str, Any] = {}
     kept: tuple[str, ...] = ()  # names of the arrays to keep for each parameter
+    decoupled = False  # does weight decay go around them?
     update: Callable[..., None]  # one step of parameter number i: changes p and what is kept
 
     def __init__(self, params: Iterable[Tensor], lr: float = 1e-3, **options: Any) -> None:
@@ -28,12 +29,19 @@ class Optimizer:
             self.state |= {f"{i}.{name}": np.zeros_like(tensor.data) for name in self.kept}
 
     def step(self) -> None:
-        options = self.param_groups[0]
-        options["lr"] = float(options["lr"])  # NumPy's float64 would widen what it multiplies
+        options = dict(self.param_groups[0])
+        lr = float(options.pop("lr"))  # NumPy's float64 would widen what it multiplies
+        decay = options.pop("weight_decay")
         for i, tensor in enumerate(self.params):
-            if tensor.grad is not None:
-                self.state["steps"][i] += 1
-                self.update(i, tensor.data, tensor.grad.data, **options)
+            if tensor.grad is None:
+                continue
+            p, grad = tensor.data, tensor.grad.data
+            if decay and self.decoupled:
+                p *= 1 - lr * decay
+            elif decay:
+                grad = grad + decay * p
+            self.state["steps"][i] += 1
+            self.update(i, p, grad, lr, **options)
 
     def zero_grad(self) -> None:
         for tensor in self.params:
@@ -51,31 +59,18 @@ class SGD(Optimizer):
     defaults = {"momentum": 0.0, "weight_decay": 0.0}
     kept = ("momentum_buffer",)
 
-    def update(
-        self, i: int, p: Array, grad: Array, lr: float, momentum: float, weight_decay: float
-    ) -> None:
-        if weight_decay:
-            grad = grad + weight_decay * p
-        if momentum:
-            velocity = self.state[f"{i}.momentum_buffer"]
-            velocity *= momentum
-            velocity += grad
-            grad = velocity
-        p -= lr * grad
+    def update(self, i: int, p: Array, grad: Array, lr: float, momentum: float) -> None:
+        velocity = self.state[f"{i}.momentum_buffer"]
+        velocity *= momentum
+        velocity += grad
+        p -= lr * velocity
 
 
 class Adam(Optimizer):
     defaults = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
     kept = ("exp_avg", "exp_avg_sq")
-    decoupled = False  # does weight decay go around the averages?
 
-    def update(
-        self, i: int, p: Array, grad: Array, lr: float, betas: Any, eps: float, weight_decay: float
-    ) -> None:
-        if self.decoupled:
-            p *= 1 - lr * weight_decay
-        elif weight_decay:
-            grad = grad + weight_decay * p
+    def update(self, i: int, p: Array, grad: Array, lr: float, betas: Any, eps: float) -> None:
         mean, square = self.state[f"{i}.exp_avg"], self.state[f"{i}.exp_avg_sq"]
         mean += (1 - betas[0]) * (grad - mean)
         square += (1 - betas[1]) * (grad * grad - square)

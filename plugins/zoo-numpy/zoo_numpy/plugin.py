@@ -20,46 +20,41 @@ LENET_PAPER = replace(PAPER, augment=("affine:rotate=10,shift=3,scale=0.1",))
 
 @zoo.hookimpl
 def zoo_models():
-    return [
-        zoo.ModelEntry(
-            name="fcn_numpy",
-            target="zoo_numpy.networks:FCN",
-            summary="Three linear layers, on NumPy alone",
-            in_channels=1,
-            image_size=28,
-            config={"hidden": (128, 64)},
-            parameters=109_386,
-            dataset="mnist",
-            trainer="numpy",
-            framework="numpy",
-            recipes={
-                "paper": PAPER,  # the number of epochs is not published; 10 is ours
-                "default": replace(PAPER, schedule="one_cycle", augment=("crop:1",)),
-            },
-            tags=("small", "numpy"),
-        ),
-        zoo.ModelEntry(
-            name="lenet_numpy",
-            target="zoo_numpy.networks:LeNet",
-            summary="LeNet-5 with batch norm, on NumPy alone",
-            in_channels=1,
-            image_size=28,
-            config={"batch_norm": True},
-            parameters=61_750,
-            dataset="mnist",
-            trainer="numpy",
-            framework="numpy",
-            recipes={
-                "paper": LENET_PAPER,
-                "default": replace(LENET_PAPER, schedule="one_cycle"),
-                # One thing of `paper` changed in each, with the same number of steps.
-                "mse": replace(LENET_PAPER, task={"loss": "mse"}),
-                "no_batch_norm": replace(LENET_PAPER, model={"batch_norm": False}),
-                "no_augment": PAPER,
-            },
-            tags=("small", "convolution", "numpy"),
-        ),
-    ]
+    fcn = zoo.ModelEntry(
+        name="fcn_numpy",
+        target="zoo_numpy.networks:FCN",
+        summary="Three linear layers, on NumPy alone",
+        in_channels=1,
+        image_size=28,
+        config={"hidden": (128, 64)},
+        parameters=109_386,
+        dataset="mnist",
+        trainer="numpy",
+        framework="numpy",
+        recipes={
+            "paper": PAPER,  # the number of epochs is not published; 10 is ours
+            "default": replace(PAPER, schedule="one_cycle", augment=("crop:1",)),
+        },
+        tags=("small", "numpy"),
+    )
+    lenet = replace(
+        fcn,
+        name="lenet_numpy",
+        target="zoo_numpy.networks:LeNet",
+        summary="LeNet-5 with batch norm, on NumPy alone",
+        config={"batch_norm": True},
+        parameters=61_750,
+        recipes={
+            "paper": LENET_PAPER,
+            "default": replace(LENET_PAPER, schedule="one_cycle"),
+            # One thing of `paper` changed in each, with the same number of steps.
+            "mse": replace(LENET_PAPER, task={"loss": "mse"}),
+            "no_batch_norm": replace(LENET_PAPER, model={"batch_norm": False}),
+            "no_augment": PAPER,
+        },
+        tags=("small", "convolution", "numpy"),
+    )
+    return [fcn, lenet]
 
 
 @zoo.hookimpl

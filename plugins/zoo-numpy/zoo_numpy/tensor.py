@@ -83,25 +83,22 @@ class Tensor:
         if gradient is None and self.data.size != 1:
             raise RuntimeError(f"backward() of a tensor of shape {self.shape} needs a gradient")
         start = np.asarray(1 if gradient is None else gradient, dtype=self.dtype)
-        results: dict[Tensor, Array] = {}  # gradients that have still to be passed on
-        leaves: dict[Tensor, Array] = {}  # and those that have arrived
-        (results if self._depth else leaves)[self] = np.broadcast_to(start, self.shape)
-        while results:
+        grads = {self: np.broadcast_to(start, self.shape)}  # that have still to be passed on
+        while grads:
             # The deepest was used by none of the others: its gradient is complete.
-            tensor = max(results, key=attrgetter("_depth"))
-            grad = results.pop(tensor)
+            tensor = max(grads, key=attrgetter("_depth"))
+            grad = grads.pop(tensor)
             if tensor._inputs is None:
                 raise RuntimeError("this graph was freed; call backward(retain_graph=True)")
             for source, rule in tensor._inputs:
                 part = _unbroadcast(np.asarray(rule(grad)), source.shape)
-                grads = results if source._depth else leaves
                 # Not +=: a rule may return the very array that it was given (addition does).
                 grads[source] = grads[source] + part if source in grads else part
-            if not retain_graph:
+            if not tensor._depth:
+                total = grad if tensor.grad is None else tensor.grad.data + grad
+                tensor.grad = Tensor(np.array(total, tensor.dtype, order="C"))  # its own copy
+            elif not retain_graph:
                 tensor._inputs = None
-        for leaf, grad in leaves.items():
-            total = grad if leaf.grad is None else leaf.grad.data + grad
-            leaf.grad = Tensor(np.array(total, leaf.dtype, order="C"))  # its own copy
 
     # The table of derivatives: f, then for each input how g, the gradient of y, becomes its own
     __neg__ = _operation(np.negative, lambda x, y, g: -g)
@@ -139,11 +136,9 @@ class Tensor:
         )
 
     def sum(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
-        def rule(g: Array) -> Array:
-            g = g if dim is None or keepdim else np.expand_dims(g, dim)
-            return np.broadcast_to(g, self.shape)
-
-        return node(self.data.sum(axis=dim, keepdims=keepdim), (self, rule))
+        total = self.data.sum(axis=dim, keepdims=True)
+        out = node(total, (self, lambda g: np.broadcast_to(g, self.shape)))
+        return out if keepdim else out.reshape(total.squeeze(axis=dim).shape)
 
     def mean(self, dim: Dims = None, keepdim: bool = False) -> Tensor:
         total = self.sum(dim, keepdim)
@@ -170,10 +165,7 @@ class Tensor:
 
         def rule(g: Array) -> Array:
             out = np.zeros_like(self.data)
-            if any(isinstance(part, list | np.ndarray) for part in parts):
-                np.add.at(out, parts, g)  # an index array may name one element twice
-            else:
-                out[parts] = g
+            np.add.at(out, parts, g)  # not out[parts] += g: an index may name one element twice
             return out
 
         return node(self.data[parts], (self, rule))
@@ -233,21 +225,20 @@ def save(state: Mapping[str, Array], path: str | Path) -> None:
     safetensors.save_file({k: np.asarray(v, order="C") for k, v in state.items()}, path)
 
 
-def load(path: str | Path) -> dict[str, Array]:
-    return safetensors.load_file(path)
+load = safetensors.load_file
 
 
 def copy_into(own: Mapping[str, Array], state: Mapping[str, Any], strict: bool = True) -> None:
     """Copy arrays, or torch's tensors, into our own. If anything is wrong, nothing is changed."""
-    found = {name: np.asarray(value) for name, value in state.items() if name in own}
-    problems = [f"{name} is missing" for name in own if strict and name not in found]
+    pairs = {name: (own[name], np.asarray(state[name])) for name in own if name in state}
+    problems = [f"{name} is missing" for name in own if strict and name not in state]
     problems += [f"{name} is not in it" for name in state if strict and name not in own]
-    for name, value in found.items():
-        if value.shape != own[name].shape:
-            problems.append(f"{name} has shape {own[name].shape}, not {value.shape}")
-        elif not np.can_cast(value.dtype, own[name].dtype, "same_kind"):
-            problems.append(f"{name} is {own[name].dtype}, not {value.dtype}")
+    problems += [
+        f"{name} is {array.dtype} {array.shape}, not {value.dtype} {value.shape}"
+        for name, (array, value) in pairs.items()
+        if array.shape != value.shape or not np.can_cast(value.dtype, array.dtype, "same_kind")
+    ]
     if problems:
         raise RuntimeError(f"the state dict does not fit: {'; '.join(problems)}")
-    for name, value in found.items():
-        own[name][...] = value
+    for array, value in pairs.values():
+        array[...] = value

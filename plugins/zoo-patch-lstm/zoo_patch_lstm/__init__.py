@@ -1,0 +1,1 @@
+"""An LSTM over the patches of a picture, for Zoo."""

@@ -1,0 +1,60 @@
+"""A picture read like a text: its patches, row by row, through a bidirectional LSTM."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class PatchLSTM(nn.Module):
+    """`read` says which outputs the head sees.
+
+    "last" is the last time step: there the forward half has read every patch and the backward half
+    one alone. "ends" takes each direction where it has read everything.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int = 10,
+        in_channels: int = 3,
+        image_size: int = 32,
+        patch_size: int = 2,
+        width: int = 128,
+        hidden: int = 256,
+        layers: int = 2,
+        dropout: float = 0.1,
+        read: str = "last",
+    ) -> None:
+        super().__init__()
+        if patch_size < 1 or image_size % patch_size:
+            raise ValueError(
+                f"patches of {patch_size} pixels do not fill a picture of {image_size}"
+            )
+        if read not in ("last", "ends"):
+            raise ValueError(f"read must be last or ends, not {read!r}")
+        self.read = read
+        self.hidden = hidden
+        patches = (image_size // patch_size) ** 2
+        self.embed = nn.Conv2d(in_channels, width, patch_size, stride=patch_size)
+        self.positions = nn.Parameter(torch.randn(1, patches, width))
+        self.dropout = nn.Dropout(dropout)
+        self.lstm = nn.LSTM(
+            width, hidden, layers, batch_first=True, bidirectional=True,
+            dropout=dropout if layers > 1 else 0.0,
+        )  # fmt: skip
+        self.head = nn.Sequential(
+            nn.LayerNorm(2 * hidden),
+            nn.Linear(2 * hidden, hidden),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, num_classes),
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        patches = self.embed(images).flatten(2).transpose(1, 2)  # (B, patches, width)
+        states, _ = self.lstm(self.dropout(patches + self.positions))  # (B, patches, 2 * hidden)
+        if self.read == "last":
+            return self.head(states[:, -1])  # (B, num_classes)
+        forward, backward = states[:, -1, : self.hidden], states[:, 0, self.hidden :]
+        return self.head(torch.cat([forward, backward], dim=1))

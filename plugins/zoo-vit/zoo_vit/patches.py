@@ -1,0 +1,30 @@
+"""From a picture to a row of tokens."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def patches_of(image_size: int, patch_size: int) -> int:
+    """How many patches a picture has; a ValueError where the patches do not fill it."""
+    if patch_size < 1 or image_size % patch_size:
+        raise ValueError(
+            f"patches of {patch_size} pixels do not fill a picture of {image_size}; "
+            f"try {closest_divisor(image_size, patch_size)}"
+        )
+    return (image_size // patch_size) ** 2
+
+
+def closest_divisor(image_size: int, patch_size: int) -> int:
+    divisors = [size for size in range(1, image_size + 1) if image_size % size == 0]
+    return min(divisors, key=lambda size: abs(size - patch_size))
+
+
+def cut(images: Tensor, patch_size: int) -> Tensor:
+    """Row by row: (B, C, H, W) -> (B, patches, C * patch_size * patch_size).
+
+    A linear layer on these is the convolution with stride `patch_size` of the papers.
+    """
+    b, c, h, w = images.shape
+    rows = images.reshape(b, c, h // patch_size, patch_size, w // patch_size, patch_size)
+    return rows.permute(0, 2, 4, 1, 3, 5).reshape(b, -1, c * patch_size * patch_size)
