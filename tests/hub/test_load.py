@@ -14,7 +14,7 @@ from zoo_core.errors import AmbiguousName, OptionError, UnknownName, UsageError,
 from zoo_core.hub.publish import answers, plan, publish
 from zoo_core.manifest import write
 from zoo_core.paths import user_manifest
-from zoo_core.registry import registry
+from zoo_core.registry import qualified_name, registry
 
 
 @pytest.fixture
@@ -78,6 +78,29 @@ def test_weights_are_used_from_the_mapped_file_and_training_does_not_change_it(r
         for parameter in model.parameters():
             parameter.add_(1)
     assert run.model_file.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", registry().models.labels())
+def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
+    """Saved and loaded through the trainer's own functions, from a mapped file."""
+    from zoo_core.hub.load import Found, load_found
+    from zoo_core.models import trainer_of
+    from zoo_core.tensors import to_bytes
+
+    model = zoo.create(name)
+    entry_of, trainer = zoo.info(name), trainer_of(zoo.info(name))
+    arrays = {key: np.asarray(value) for key, value in model.state_dict().items()}
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(to_bytes(arrays))
+    size, channels = entry_of.image_size, entry_of.in_channels
+    preprocess = {"size": size, "channels": channels, "mean": [0.5], "std": [0.5]}
+    loaded = load_found(
+        Found(name, name, path, qualified_name(entry_of), entry_of.options, preprocess=preprocess)
+    )
+    images = np.random.default_rng(0).normal(size=(2, channels, size, size)).astype(np.float32)
+    batch = torch.from_numpy(images) if trainer.backend == "torch" else images
+    expected = trainer.predict_batch(model, batch)
+    assert np.array_equal(trainer.predict_batch(loaded, batch), expected)
 
 
 def test_what_a_file_does_not_hold_is_built_for_real(tmp_path, monkeypatch):

@@ -25,8 +25,10 @@ root = hasattr(os, "geteuid") and os.geteuid() == 0
 
 @pytest.fixture
 def listed(run, tmp_path):
-    """The run, published to a folder and listed as mlp.synthetic."""
-    return publish(plan(run, f"file:{tmp_path / 'shared'}")).weights
+    """The run, published to a folder and listed as mlp.synthetic; the cache is empty."""
+    weights = publish(plan(run, f"file:{tmp_path / 'shared'}")).weights
+    shutil.rmtree(cache_root(), ignore_errors=True)
+    return weights
 
 
 def test_a_cache_folder_that_is_a_file(listed, tmp_path):
