@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 
 from zoo_core.errors import ZooError
-from zoo_core.hub.load import find, load
+from zoo_core.hub.find import find
+from zoo_core.hub.load import load
 from zoo_core.hub.publish import answers, plan, publish
 from zoo_core.manifest import all_weights
 from zoo_core.train.run import Run

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 import zoo
 from zoo_core.errors import ManifestError, WeightsError
-from zoo_core.hub.load import Found, load_found
+from zoo_core.hub.found import Found
+from zoo_core.hub.load import load_found
 from zoo_core.hub.verify import check_tensors, open_weights
 from zoo_core.manifest import Manifest, Weights, parse
 from zoo_core.models import check_options, trainer_of
@@ -112,7 +113,7 @@ def what_loads_is_what_the_file_says(file, data):
     file.write_bytes(data)
     try:
         found = check_tensors(open_weights(file), None)
-        model = load_found(Found(str(file), str(file), file, "", {}))
+        model = load_found(Found(reference="it", source="it", path=file))
     except zoo.ZooError:
         return
     header, body = split_file(data)

@@ -83,7 +83,8 @@ def test_weights_are_used_from_the_mapped_file_and_training_does_not_change_it(r
 @pytest.mark.parametrize("name", registry().models.labels())
 def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
     """Saved and loaded through the trainer's own functions, from a mapped file."""
-    from zoo_core.hub.load import Found, load_found
+    from zoo_core.hub.found import Found
+    from zoo_core.hub.load import load_found
     from zoo_core.models import trainer_of
     from zoo_core.tensors import to_bytes
 
@@ -95,7 +96,14 @@ def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
     size, channels = entry_of.image_size, entry_of.in_channels
     preprocess = {"size": size, "channels": channels, "mean": [0.5], "std": [0.5]}
     loaded = load_found(
-        Found(name, name, path, qualified_name(entry_of), entry_of.options, preprocess=preprocess)
+        Found(
+            reference=name,
+            source=name,
+            path=path,
+            model=qualified_name(entry_of),
+            config=entry_of.options,
+            preprocess=preprocess,
+        )
     )
     images = np.random.default_rng(0).normal(size=(2, channels, size, size)).astype(np.float32)
     batch = torch.from_numpy(images) if trainer.backend == "torch" else images

@@ -65,7 +65,7 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
 
 def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
     """A row of the table: a run's, or what a manifest says about weights, which have no curves."""
-    from zoo_core.hub.load import published
+    from zoo_core.hub.find import published
 
     listed = published(reference)
     if listed is None:

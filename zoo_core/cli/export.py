@@ -33,7 +33,8 @@ def command(reference: str, output: Path, runs: Path | None, as_json: bool) -> N
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"{output} must end in {' or '.join(FORMATS)}")
-    from zoo_core.hub.load import find, load_found
+    from zoo_core.hub.find import find
+    from zoo_core.hub.load import load_found
     from zoo_core.hub.publish import probes
     from zoo_core.models import trainer_of
 

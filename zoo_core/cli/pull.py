@@ -26,14 +26,16 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     NAME is a model, model.tag, hf:ORG/NAME[@REVISION] or file:FOLDER. The model's plugin need not
     be installed; if it is, the tensors are compared with the model as well.
     """
-    from zoo_core.hub import load
+    from zoo_core.hub.find import find
+    from zoo_core.hub.found import check
 
     rows = []
     for name in names:
-        found = load.find(name)
-        checked = load.check(found)
-        rows.append({"name": name, **checked})
+        checked = check(find(name))
+        file = checked.file
+        rows.append({"name": name, "path": str(file.path), "bytes": file.bytes,
+                     "sha256": file.sha256, "fits": checked.fits})  # fmt: skip
         if not as_json:
-            click.echo(f"{name}  {size(checked['bytes'])}  {checked['path']}")
+            click.echo(f"{name}  {size(file.bytes)}  {file.path}")
     if as_json:
         print_json(rows)

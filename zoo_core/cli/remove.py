@@ -25,7 +25,7 @@ def command(names: tuple[str, ...], forget: bool) -> None:
     NAME is a model, model.tag or a repository. What is published stays published.
     """
     from zoo_core.hub import store
-    from zoo_core.hub.load import published
+    from zoo_core.hub.find import published
     from zoo_core.manifest import changing
     from zoo_core.paths import user_manifest
 

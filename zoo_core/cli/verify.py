@@ -56,16 +56,24 @@ def everything() -> list[dict[str, Any]]:
 
 
 def check(name: str, runs: Path | None = None) -> dict[str, Any]:
-    from zoo_core.hub import load
+    from zoo_core.hub import found
+    from zoo_core.hub.find import find
 
     try:
-        found = load.find(name, runs, fetch=False)
-        if not found.path.exists():
+        weights = find(name, runs, fetch=False)
+        if not weights.path.exists():
             return {"name": name, "ok": False, "state": "not on this machine"}
-        checked = load.check(found, rehash=True)
+        checked = found.check(weights, rehash=True)
     except ZooError as error:
         return {"name": name, "ok": False, "state": str(error)}
-    words = ["ok" if checked["compared"] else "readable, but there is no digest to compare with"]
-    if checked["fits"]:
-        words.append(f"fits {checked['fits']}")
-    return {"name": name, "ok": True, "state": ", ".join(words), **checked}
+    words = ["ok" if weights.sha256 else "readable, but there is no digest to compare with"]
+    if checked.fits:
+        words.append(f"fits {checked.found.model}")
+    return {
+        "name": name,
+        "ok": True,
+        "state": ", ".join(words),
+        "path": str(weights.path),
+        "bytes": checked.file.bytes,
+        "sha256": checked.file.sha256,
+    }

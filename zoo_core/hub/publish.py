@@ -15,7 +15,9 @@ import msgspec
 
 from zoo_core.errors import HubError, UsageError, WeightsError
 from zoo_core.hub.card import card
-from zoo_core.hub.load import Found, find, load_found, model_of, of_run, open_found
+from zoo_core.hub.find import find, of_run
+from zoo_core.hub.found import Found, check, model_of
+from zoo_core.hub.load import load_found
 from zoo_core.hub.repository import (
     CARD,
     CONFIG,
@@ -65,7 +67,8 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
     document = run.read()
-    found, file = open_found(of_run(run))
+    checked = check(of_run(run))
+    found, file = checked.found, checked.file
     if len(file.dtypes) != 1:
         raise WeightsError(f"{file.path} mixes floats of several dtypes")
     model, dataset = document["model"], document["dataset"]["name"]

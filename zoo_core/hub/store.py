@@ -1,8 +1,10 @@
 """The weights on this machine: files named by their digest, which appear whole or not at all.
 
-weights/<sha256>.safetensors    only bytes that hash to their name
-weights/references/...          what a repository held when it was last asked, for offline use
-weights/checked/...             digests of unchanged files, see verify.py
+    weights/<sha256>.safetensors    only bytes that hash to their name
+    weights/references/...          what a repository held when it was last asked, for offline use
+    weights/checked/...             digests of unchanged files, see digest.py
+
+What a good file is besides its size and digest is decided by whoever asks for it.
 """
 
 from __future__ import annotations
@@ -132,15 +134,24 @@ def _fetch_from(source: str, weights: Weights, path: Path, check: Check) -> None
     repository, commit = open_repository(source)
     with temporary_folder(path) as folder:
         found = repository.fetch(commit, weights.file, folder)
-        try:
-            check_file(found, weights, rehash=True)
-        except WeightsError as error:
-            reason = str(error).removeprefix(str(found))
-            raise BadCopy(f"{weights.file} of {source}{reason}", error.hint) from error
-        check(found)
+        with _named(found, f"{weights.file} of {source}"):
+            try:
+                check_file(found, weights, rehash=True)
+            except WeightsError as error:
+                raise BadCopy(str(error), error.hint) from error
+            check(found)
         with found.open("rb+") as file:
             os.fsync(file.fileno())
         found.replace(path)
+
+
+@contextmanager
+def _named(path: Path, name: str) -> Iterator[None]:
+    """Errors about a file by the name that a person knows, not by that of a temporary copy."""
+    try:
+        yield
+    except WeightsError as error:
+        raise type(error)(str(error).replace(str(path), name), error.hint) from error
 
 
 @contextmanager

@@ -47,20 +47,15 @@ class WeightsFile:
 
 
 def open_weights(
-    path: Path,
-    *,
-    sha256: str = "",
-    size: int | None = None,
-    follow: bool = True,
-    rehash: bool = False,
+    path: Path, *, sha256: str = "", size: int | None = None, rehash: bool = False
 ) -> WeightsFile:
     """Check a file as a whole and map it.
 
-    sha256, size: what it must have; "" and None where nobody knows. follow: as open_regular.
-    rehash: read all of it even where nothing has changed since the last time.
+    sha256, size: what it must have; "" and None where nobody knows. rehash: read all of it even
+    where nothing has changed since the last time.
     """
     try:
-        with open_regular(path, follow=follow) as file:
+        with open_regular(path) as file:
             check_size(path, os.fstat(file.fileno()).st_size, size)
             found = digest_of(file, rehash)
             check_digest(path, found, sha256)

@@ -15,7 +15,8 @@ from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import UsageError
-from zoo_core.hub.load import find, load_found
+from zoo_core.hub.find import find
+from zoo_core.hub.load import load_found
 from zoo_core.models import trainer_of
 from zoo_core.train.job import EVALUATION_BATCH, Trainer
 from zoo_core.train.metrics import ClassificationTotals, softmax

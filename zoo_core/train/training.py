@@ -19,7 +19,8 @@ from zoo_core.data.datasets import is_path, open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.files import atomic_write
-from zoo_core.hub.load import find, fitting, tensors_of
+from zoo_core.hub.find import find
+from zoo_core.hub.load import fitting, tensors_of
 from zoo_core.models import check_options, trainer_of
 from zoo_core.registry import qualified_name, registry
 from zoo_core.targets import describe, resolve
