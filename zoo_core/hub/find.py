@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from zoo_core.errors import UnknownName, WeightsError, ZooError, did_you_mean
 from zoo_core.files import read_bytes
 from zoo_core.hub import store
-from zoo_core.hub.found import Found, check
+from zoo_core.hub.found import Found, Told, check
 from zoo_core.hub.repository import CONFIG, is_repository
 from zoo_core.manifest import (
     LARGEST_ENTRY,
@@ -142,16 +144,18 @@ def of_run(run: Run, reference: str = "") -> Found:
             )
         file, model, data = result["model"], document["model"], document["dataset"]
         split, figures = measured(result)
+        told = {
+            "model": f"{model['plugin']}/{model['name']}",
+            "config": model["config"],
+            "dataset": data["reference"],
+            "classes": data["classes"],
+            "preprocess": document["preprocess"],
+        }
         return Found(
             reference=reference or str(run.path),
             source=str(run.path),
             path=run.model_file,
-            model=f"{model['plugin']}/{model['name']}",
             distribution=model["distribution"],
-            config=dict(model["config"]),
-            classes=tuple(data["classes"]),
-            preprocess=document["preprocess"],
-            dataset=data["reference"],
             data_options=document["recipe"]["data"],
             metrics={
                 f"{split}_{name}": value
@@ -161,6 +165,7 @@ def of_run(run: Run, reference: str = "") -> Found:
             sha256=str(file["sha256"]),
             bytes=int(file["bytes"]),
             run=run,
+            **msgspec.structs.asdict(msgspec.convert(told, Told)),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZooError(f"{run.settings_file} is damaged: {describe(error)}") from error

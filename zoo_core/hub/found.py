@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from zoo_core import strict_json
 from zoo_core.errors import MissingDependency, UnknownName, WeightsError, ZooError
+from zoo_core.manifest import Value
 from zoo_core.models import check_options, trainer_of
 from zoo_core.registry import registry
 from zoo_core.targets import describe
@@ -45,6 +48,16 @@ class Found:
     run: Run | None = None
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What a run, or a file on its own, must say about its model; nobody else has checked it."""
+
+    model: str
+    config: dict[str, Value]
+    dataset: str
+    classes: tuple[str, ...]
+    preprocess: dict[str, Value]
+
+
 @dataclass(frozen=True)
 class Checked:
     """The same, once every check is passed."""
@@ -72,20 +85,13 @@ def check(found: Found, *, rehash: bool = False) -> Checked:
 def _told_by(file: WeightsFile, found: Found) -> Found:
     """What a file on its own says about itself, in its metadata."""
     try:
-        about = strict_json.loads(file.header.metadata["zoo"].encode())
-        return replace(
-            found,
-            model=str(about["model"]),
-            config=dict(about["config"]),
-            classes=tuple(map(str, about["classes"])),
-            preprocess=dict(about["preprocess"]),
-            dataset=str(about["dataset"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        told = msgspec.convert(strict_json.loads(file.header.metadata["zoo"].encode()), Told)
+    except (KeyError, ValueError) as error:
         raise WeightsError(
             f"{found.path} does not say of which model it is",
             "put the config.json of its repository beside it",
         ) from error
+    return replace(found, **msgspec.structs.asdict(told))
 
 
 def _spec(found: Found) -> Spec | None:
