@@ -1,7 +1,7 @@
 """Mutated files: nothing but ZooErrors comes out, and no altered bytes are ever loaded.
 
-The slow run tries 100,000 files and 50,000 manifests; the quick one a few hundred. Two questions are
-asked of a file: is it refused by its digest, wherever it was changed; and with the digest made
+The slow run tries 100,000 files and 50,000 manifests; the quick one a few hundred. Two questions
+are asked of a file: is it refused by its digest, wherever it was changed; and with the digest made
 right, as somebody who controls a repository would, is what loads exactly what the file says, or
 else one typed error.
 """
