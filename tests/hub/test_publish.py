@@ -70,6 +70,13 @@ def test_nothing_of_this_machine_is_published(run, tmp_path):
         assert str(run.path.parent).encode() not in data
 
 
+def test_a_relative_folder_is_listed_as_what_it_is_from_everywhere(run, tmp_path, monkeypatch):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    done = publish(plan(run, "file:../shared"))
+    assert done.weights.sources == (f"file:{tmp_path.resolve() / 'shared'}@{done.revision}",)
+
+
 def test_what_cannot_be_published(run, tmp_path):
     for to, words in (
         ("org/name", "is no place to publish to"),

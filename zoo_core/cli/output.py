@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+MOST_DRAWN = 500  # rows; rich takes a millisecond for each
+
 
 def print_json(document: Any) -> None:
     """One document, and nothing else, on standard output."""
@@ -21,7 +23,7 @@ def print_json(document: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns whose name starts with # hold numbers and are aligned to the right."""
     cells = [[_text(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and len(cells) <= MOST_DRAWN:
         _draw(columns, cells)
         return
     titles = [column.lstrip("#").upper() for column in columns]

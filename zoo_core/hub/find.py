@@ -6,6 +6,7 @@ repository (`hf:org/name@revision`, `file:FOLDER`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -160,7 +161,7 @@ def of_run(run: Run, reference: str = "") -> Found:
             metrics={
                 f"{split}_{name}": value
                 for name, value in figures.items()
-                if isinstance(value, int | float)
+                if isinstance(value, int | float) and math.isfinite(value)
             },
             sha256=str(file["sha256"]),
             bytes=int(file["bytes"]),

@@ -71,7 +71,7 @@ def open_repository(reference: str) -> tuple[Repository, str]:
 
         if not rest or "\0" in rest:
             raise UsageError(f"{reference!r} names no folder", "write file:FOLDER")
-        return Folder(Path(rest).expanduser().absolute()), revision
+        return Folder(Path(rest).expanduser().resolve()), revision
     from zoo_core.hub.hf import HuggingFace
 
     if REPOSITORY.fullmatch(rest) is None or ".." in rest:
