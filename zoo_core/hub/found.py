@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from zoo_core.models import check_options, trainer_of
 from zoo_core.registry import registry
 from zoo_core.targets import describe
 from zoo_core.train.run import Run
-from zoo_core.types import ModelEntry
+from zoo_core.types import ModelEntry, freeze
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +78,13 @@ def check(found: Found, *, rehash: bool = False) -> Checked:
         found = _told_by(file, found)
     spec = _spec(found) if found.model in registry().models else None
     tensors = check_tensors(file, spec, found.dtype)
-    return Checked(found, file, tensors, Preprocess.from_dict(found.preprocess), spec is not None)
+    try:
+        preprocess = Preprocess.from_dict(found.preprocess)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise WeightsError(
+            f"the preprocessing that comes with {found.reference} is none: {describe(error)}"
+        ) from error
+    return Checked(found, file, tensors, preprocess, spec is not None)
 
 
 def _told_by(file: WeightsFile, found: Found) -> Found:
@@ -96,11 +101,14 @@ def _told_by(file: WeightsFile, found: Found) -> Found:
 
 def _spec(found: Found) -> Spec | None:
     entry, config = model_of(found)
-    if len(found.classes) > config.get("num_classes", len(found.classes)):
+    try:
+        spec = spec_of(trainer_of(entry), entry, config)
+    except MissingDependency:
+        return None  # the plugin is here, and its framework is not
+    outputs = config.get("num_classes")
+    if isinstance(outputs, int) and len(found.classes) > outputs:
         raise WeightsError(f"{found.reference} names more classes than its model has")
-    with contextlib.suppress(MissingDependency):  # the plugin is here, and its framework is not
-        return spec_of(trainer_of(entry), entry, config)
-    return None
+    return spec
 
 
 def model_of(found: Found) -> tuple[ModelEntry, dict[str, Any]]:
@@ -114,8 +122,7 @@ def model_of(found: Found) -> tuple[ModelEntry, dict[str, Any]]:
             f"{found.reference} is made for model {found.model!r}, which is not installed",
             install if name not in registry().models else f"{install}, which has a {name} too",
         ) from error
-    options = {k: tuple(v) if isinstance(v, list) else v for k, v in found.config.items()}
-    return entry, check_options(entry, options)
+    return entry, check_options(entry, freeze(found.config))
 
 
 def spec_of(trainer: Trainer, entry: ModelEntry, config: Mapping[str, Any]) -> dict[str, Any]:
