@@ -106,8 +106,9 @@ def official_download(files: Iterable[tuple[str, str]], folder: Path, size: int 
     return folder
 
 
-def check_reachable(url: str, seconds: float = CONNECT_SECONDS) -> None:
+def check_reachable(url: str, seconds: float = 0) -> None:
     """Open and close one connection to the host, or to the proxy that leads to it."""
+    seconds = seconds or CONNECT_SECONDS
     parts = urllib.parse.urlsplit(url)
     host = parts.hostname or ""
     proxy = urllib.request.getproxies().get(parts.scheme)
