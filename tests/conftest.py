@@ -41,13 +41,14 @@ def zoo_command(tmp_path: Path) -> Zoo:
     def run(
         *arguments: str, status: int = 0, timeout: float = 60, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
+        own = {"ZOO_CACHE": str(tmp_path / "cache"), "ZOO_MANIFEST": str(tmp_path / "own.json")}
         done = subprocess.run(
             [sys.executable, "-m", "zoo", *arguments],
             capture_output=True,
             text=True,
             timeout=timeout,
             cwd=cwd or tmp_path,
-            env=environment(**({"ZOO_CACHE": str(tmp_path / "cache")} | env)),
+            env=environment(**(own | env)),
         )
         assert done.returncode == status, done.stdout + done.stderr
         return done

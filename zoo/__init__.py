@@ -5,6 +5,7 @@
     zoo.list_models("cnn*")                     # names of the installed architectures
     result = zoo.train("cnn", epochs=3)         # trains on real data; result.accuracy, result.path
     zoo.predict(result.path, "cat.jpg")         # the most likely classes
+    model = zoo.load("cnn")                     # the published weights, checked
     model = zoo.create("cnn", num_classes=10)   # a fresh, untrained network
 
 Plugin authors need nothing else: `zoo.hookimpl` marks hooks, `zoo.ModelEntry` and its siblings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from zoo_core.api import evaluate as evaluate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
+    from zoo_core.api import load as load
     from zoo_core.api import predict as predict
     from zoo_core.api import train as train
     from zoo_core.data.datasets import open_dataset as open_dataset
@@ -41,6 +43,7 @@ _HOME = {
     "evaluate": "zoo_core.api",
     "info": "zoo_core.api",
     "list_models": "zoo_core.api",
+    "load": "zoo_core.api",
     "predict": "zoo_core.api",
     "train": "zoo_core.api",
     "open_dataset": "zoo_core.data.datasets",

@@ -39,6 +39,31 @@ def create(name: str, **options: Any) -> Any:
     return trainer_of(entry).build(entry, check_options(entry, options))
 
 
+def load(
+    reference: str | Path,
+    *,
+    pretrained: bool = True,
+    num_classes: int | None = None,
+    device: str = "cpu",
+    dtype: Any = "",
+) -> Any:
+    """A trained model in evaluation mode, its weights checked; `.zoo` says what it is.
+
+        model = zoo.load("cnn")                    # the published weights of its own dataset
+        model = zoo.load("hf:org/name@v1")         # or a run, `latest`, a .safetensors file
+        model.zoo.classes, model.zoo.preprocess, model.zoo.metrics, model.zoo.digest
+        zoo.predict(model, "cat.jpg")
+
+    pretrained: False builds the model untrained. num_classes: another number keeps the body and
+    gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
+    """
+    from zoo_core.hub.load import load as run
+
+    return run(
+        reference, pretrained=pretrained, num_classes=num_classes, device=device, dtype=dtype
+    )
+
+
 def train(
     model: str,
     dataset: str = "",
@@ -75,17 +100,19 @@ def train(
 
 
 def evaluate(run: str | Path, dataset: str = "", *, split: str = "test") -> dict[str, Any]:
-    """Loss, accuracy, accuracy per class and confusion matrix of a trained run."""
+    """Loss, accuracy, accuracy per class and confusion matrix of a run or of weights."""
     from zoo_core.train.predict import evaluate_run
 
     return evaluate_run(str(run), dataset, split=split)
 
 
-def predict(
-    run: str | Path, pictures: str | Path | Sequence[Any], *, top: int = 5
-) -> list[Prediction]:
-    """The most likely classes of pictures: files, folders, PIL images or uint8 arrays."""
+def predict(run: Any, pictures: str | Path | Sequence[Any], *, top: int = 5) -> list[Prediction]:
+    """The most likely classes of pictures: files, folders, PIL images or uint8 arrays.
+
+    run: a run, weights, or a model that `zoo.load` returned.
+    """
     from zoo_core.train.predict import predict_pictures
 
     given = [pictures] if isinstance(pictures, str | Path) else list(pictures)
-    return predict_pictures(str(run), given, top=top)
+    model = str(run) if isinstance(run, str | Path) else run
+    return predict_pictures(model, given, top=top)

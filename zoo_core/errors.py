@@ -55,6 +55,18 @@ class SourceUnavailable(DataError):
     """One source of a dataset cannot be used here and now; the next one is tried."""
 
 
+class WeightsError(ZooError):
+    """Weights that are missing, damaged, or not what they should be; nothing of them was used."""
+
+
+class ManifestError(WeightsError):
+    """A list of weights that cannot be read or says something that it may not say."""
+
+
+class HubError(WeightsError):
+    """A hub that cannot be reached, or that refuses what was asked of it."""
+
+
 class TrainingError(ZooError):
     """A run stopped before its end: its loss is no number, its memory or its disk ran out."""
 

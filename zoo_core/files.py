@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,3 +39,60 @@ def atomic_write(path: Path) -> Iterator[Path]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def open_regular(path: Path, *, follow: bool = True) -> io.BufferedReader:
+    """Open a file to read it; OSError if it is anything else: a folder, a pipe, a device.
+
+    follow: whether a symbolic link is good enough, as it is for a path that somebody typed.
+    """
+    # Without waiting: nobody may ever write to the other end of a pipe.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not follow:
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    try:
+        file = open(os.open(path, flags), "rb")  # noqa: PTH123, SIM115 - a descriptor
+    except ValueError as error:  # a NUL in the name
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
+
+
+def read_bytes(path: Path, most: int, *, follow: bool = True) -> bytes:
+    """The content of a file, at most one byte more than `most`: enough to see that it is longer."""
+    with open_regular(path, follow=follow) as file:
+        return file.read(most + 1)
+
+
+@contextmanager
+def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Keep other processes from making the same file; calls `waiting` if one is at it already."""
+    from filelock import FileLock, Timeout
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(f".{path.stem}.lock"))
+    try:
+        lock.acquire(timeout=0.2)
+    except Timeout:
+        waiting()
+        lock.acquire()
+    try:
+        for stale in path.parent.glob(f".{path.stem}.*.tmp"):  # of processes that were killed
+            shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """An empty folder beside a file, on the same disk, gone afterwards."""
+    folder = tempfile.mkdtemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

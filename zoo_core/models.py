@@ -48,3 +48,29 @@ def build_target(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
             else f"{entry.target} must take all options of zoo info {entry.name} as keywords; "
             "an entry with num_classes=None leaves that one out",
         ) from error
+
+
+def assemble(
+    trainer: Trainer,
+    entry: ModelEntry,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Any],
+    device: str = "cpu",
+    dtype: str = "",
+) -> Any:
+    """A model in evaluation mode with these tensors; those that are not given are fresh ones.
+
+    A trainer may have an `assemble` of its own, which can keep the tensors instead of copying them
+    and knows devices and dtypes.
+    """
+    if own := getattr(trainer, "assemble", None):
+        return own(entry, config, tensors, device=device, dtype=dtype)
+    if device not in ("cpu", "auto") or dtype not in ("", "float32"):
+        raise OptionError(
+            f"model {entry.name!r} runs on the CPU in float32, not on {device}"
+            + (f" in {dtype}" if dtype else "")
+        )
+    model = trainer.build(entry, config)
+    if tensors:
+        trainer.load_state(model, tensors)
+    return model.eval() if hasattr(model, "eval") else model

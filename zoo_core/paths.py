@@ -25,3 +25,12 @@ def cache_dir(kind: str) -> Path:
     """The folder of one cache. It may not exist yet; everything in it is safe to delete."""
     assert kind in CACHES
     return cache_root() / kind
+
+
+def user_manifest() -> Path:
+    """The list of the weights that this user published: ZOO_MANIFEST, or in the user's data."""
+    if chosen := os.environ.get("ZOO_MANIFEST"):
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("zoo", appauthor=False)) / "weights_manifest.json"

@@ -20,6 +20,7 @@ import numpy as np
 from zoo_core.data.sources import STALL_SECONDS, check_reachable
 from zoo_core.errors import SourceUnavailable, ZooError
 from zoo_core.files import atomic_write
+from zoo_core.hub.verify import check_tensors, open_weights
 from zoo_core.paths import cache_dir
 from zoo_core.progress import progress
 from zoo_core.targets import describe
@@ -69,7 +70,7 @@ def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise ZooError(f"there is no file {path}", f"it can be fetched from {source.url}")
     if path.suffix == ".safetensors":
-        return _read_safetensors(path)
+        return check_tensors(open_weights(path), None)
     digest = _digest(path)
     if digest != source.sha256:
         raise ZooError(
@@ -83,21 +84,11 @@ def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
 def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
     """What was converted before, unless it has changed since."""
     try:
-        if _digest(path) == path.with_suffix(".sha256").read_text():
-            return _read_safetensors(path)
+        digest = path.with_suffix(".sha256").read_text()
+        return check_tensors(open_weights(path, sha256=digest), None)
     except (OSError, ZooError):
         pass
     return None
-
-
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    import safetensors
-    import safetensors.numpy
-
-    try:
-        return safetensors.numpy.load_file(path)
-    except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise ZooError(f"{path} cannot be read: {describe(error)}") from error
 
 
 def _fetch(source: Pretrained, folder: Path) -> Path:

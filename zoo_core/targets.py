@@ -15,6 +15,9 @@ EXTRAS = {
     "jinja2": "report",
     "ray": "ray",
     "accelerate": "distributed",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.names import complete_runs
+from zoo_core.cli.names import complete_trained
 from zoo_core.cli.output import print_json
 from zoo_core.errors import MissingDependency, UsageError, ZooError
 
@@ -23,7 +23,7 @@ Examples:
   zoo list --json        "capabilities" says which models have attention
 """
 )
-@click.argument("run", shell_complete=complete_runs)
+@click.argument("run", shell_complete=complete_trained)
 @click.argument("picture", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("attention.png"),
               show_default=True, help="The picture to write: .png, .pdf or .svg.")  # fmt: skip
@@ -35,8 +35,8 @@ def command(
 ) -> None:
     """Draw where a transformer looks, layer by layer.
 
-    RUN is a path, a name in the runs folder, or latest. For each layer the share of attention that
-    the class token gives to each patch is laid over the PICTURE.
+    RUN is a path, a name in the runs folder, latest, or weights. For each layer the share of
+    attention that the class token gives to each patch is laid over the PICTURE.
     """
     try:
         from zoo_core.report.pictures import FORMATS, draw_attention

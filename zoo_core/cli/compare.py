@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.names import complete_runs
+from zoo_core.cli.names import complete_trained
 from zoo_core.cli.output import note, print_json, print_table, size
 from zoo_core.errors import UsageError, ZooError
 from zoo_core.report.facts import Summary, curves_of, duration, labels, percent, reading, summarize
@@ -28,7 +28,7 @@ Examples:
   zoo compare runs/* --json
 """
 )
-@click.argument("references", metavar="RUN RUN...", nargs=-1, shell_complete=complete_runs)
+@click.argument("references", metavar="RUN RUN...", nargs=-1, shell_complete=complete_trained)
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("compare.png"),
               show_default=True, help="The picture.")  # fmt: skip
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
@@ -36,19 +36,22 @@ Examples:
 def command(references: tuple[str, ...], output: Path, runs: Path | None, as_json: bool) -> None:
     """Compare runs in one table and one picture.
 
-    RUN is a path, a name in the runs folder, or latest. The best accuracy comes first; runs that
-    are not finished are shown as far as they are.
+    RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name. The best
+    accuracy comes first; runs that are not finished are shown as far as they are.
     """
-    found = {run.path.resolve(): run for run in (find_run(text, runs) for text in references)}
+    found = {one.path: (one, run) for one, run in (summary_of(text, runs) for text in references)}
     if len(found) < 2:
         raise click.UsageError("a comparison needs two runs; zoo runs lists them")
-    ranked = sorted(((summarize(run), run) for run in found.values()), key=lambda one: rank(one[0]))
+    ranked = sorted(found.values(), key=lambda one: rank(one[0]))
     summaries = [summary for summary, _ in ranked]
-    picture = draw(output, summaries, [run for _, run in ranked])
+    drawn = [(summary, run) for summary, run in ranked if run is not None]
+    picture = draw(output, [s for s, _ in drawn], [r for _, r in drawn]) if drawn else None
     rows = [
         asdict(s) | {"note": remark} for s, remark in zip(summaries, notes(summaries), strict=True)
     ]
-    if len({(s.dataset, s.digest) for s in summaries}) > 1:
+    # A manifest knows the name of a dataset, and a run its digest as well.
+    digests = {(s.dataset, s.digest) for s in summaries if s.digest}
+    if len(digests) > 1 or len({s.dataset for s in summaries}) > 1:
         note("Warning: these runs are on different datasets; their figures do not compare.")
     if as_json:
         print_json({"runs": rows, "picture": None if picture is None else str(picture)})
@@ -58,6 +61,31 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
     print_table(titles, [[row[title] for title in titles] for row in cells])
     if picture is not None:
         click.echo(f"\nPicture: {picture}")
+
+
+def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
+    """A row of the table: a run's, or what a manifest says about weights, which have no curves."""
+    from zoo_core.hub.find import published
+
+    listed = published(reference)
+    if listed is None:
+        run = find_run(reference, runs)
+        return summarize(run), run
+    weights = listed.weights
+    figures = {name.partition("_")[2]: value for name, value in weights.metrics.items()}
+    summary = Summary(
+        run=weights.name,
+        path=weights.sources[0] if weights.sources else weights.sha256,
+        status="complete",
+        model=weights.model,
+        dataset=weights.dataset,
+        parameters=weights.parameters,
+        bytes=weights.bytes,
+        split=next(iter(weights.metrics), "test").partition("_")[0],
+        loss=figures.get("loss"),
+        accuracy=figures.get("accuracy"),
+    )
+    return summary, None
 
 
 def rank(summary: Summary) -> tuple[float, float]:
@@ -74,9 +102,9 @@ def notes(summaries: Sequence[Summary]) -> list[str]:
         if summary.split not in ("test", "") and summary.loss is not None:
             words.append(f"measured on {summary.split}")
         elif summary.status == "complete" and summary.accuracy is not None:
-            if summary.digest not in seen:
+            if summary.dataset not in seen:
                 words.append("best")
-            seen.add(summary.digest)
+            seen.add(summary.dataset)
         told.append(", ".join(words))
     return told
 
@@ -91,7 +119,7 @@ def table_row(row: dict[str, Any]) -> dict[str, object]:
         "dataset": row["dataset"],
         "#parameters": row["parameters"],
         "#size": shown("bytes", size),
-        "#epochs": f"{row['epochs']}/{row['planned']}",
+        "#epochs": None if row["planned"] is None else f"{row['epochs']}/{row['planned']}",
         "#time": shown("seconds", duration),
         "#images/s": shown("images_per_second", "{:,.0f}".format),
         "#ms/image": shown("inference_ms_per_image", "{:.3g}".format),

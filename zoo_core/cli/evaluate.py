@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_runs
+from zoo_core.cli.names import complete_trained
 from zoo_core.cli.output import print_fields, print_json, print_table
 from zoo_core.report.facts import percent
 
@@ -19,7 +19,7 @@ Examples:
   zoo evaluate latest --json
 """
 )
-@click.argument("run", shell_complete=complete_runs)
+@click.argument("run", shell_complete=complete_trained)
 @click.option("--dataset", default="", help="Another dataset with the same classes.")
 @click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
@@ -27,7 +27,7 @@ Examples:
 def command(run: str, dataset: str, split: str, runs: Path | None, as_json: bool) -> None:
     """Measure a trained run: loss, accuracy, accuracy per class.
 
-    RUN is a path, a name in the runs folder, or latest.
+    RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
     """
     from zoo_core.train.predict import evaluate_run
 

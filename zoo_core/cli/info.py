@@ -10,7 +10,7 @@ import click
 from zoo_core.cli.names import complete_models
 from zoo_core.cli.output import print_fields, print_json, print_table
 from zoo_core.errors import UnknownName
-from zoo_core.registry import origin, registry
+from zoo_core.registry import origin, plugin_of, registry
 from zoo_core.train.settings import as_typed, what_it_sets
 from zoo_core.types import DatasetEntry, ModelEntry, TrainerEntry
 
@@ -67,7 +67,7 @@ def show_model(name: str, entry: ModelEntry) -> None:
             "reference": entry.reference,
             "code": entry.target,
             "from": origin(entry),
-            "weights": "none published yet",
+            "weights": weights_of(entry) or "none published yet",
         }
     )
     click.echo("\nOptions, with defaults")
@@ -80,6 +80,14 @@ def show_model(name: str, entry: ModelEntry) -> None:
             for recipe, value in entry.recipes.items()
         ],
     )
+
+
+def weights_of(entry: ModelEntry) -> tuple[str, ...]:
+    from zoo_core.manifest import all_weights
+
+    ours = (entry.name, plugin_of(entry))
+    weights = [one.weights for one in all_weights()[0]]
+    return tuple({one.name: None for one in weights if (one.model, one.plugin) == ours})
 
 
 def show_other(entry: DatasetEntry | TrainerEntry) -> None:

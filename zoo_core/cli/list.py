@@ -19,11 +19,13 @@ Examples:
   zoo list "fashion_*"
   zoo list --kind generation --dataset cifar10
   zoo list --datasets --json
+  zoo list --weights cnn              what zoo.load and zoo pull can bring
 """
 )
 @click.argument("text", default="")
 @click.option("--datasets", "sort", flag_value="datasets", help="Show datasets.")
 @click.option("--trainers", "sort", flag_value="trainers", help="Show trainers.")
+@click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
 @click.option("--kind", "--task", type=click.Choice(KINDS), help="Only models for this task.")
 @click.option("--tag", default="", help="Only models with this tag.")
@@ -37,6 +39,13 @@ def command(
 
     TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries.
     """
+    if sort == "weights":
+        from zoo_core.cli.list_weights import show_weights
+
+        if kind or tag:
+            raise click.UsageError("--kind and --tag filter models only")
+        show_weights(text, dataset, plugin, as_json)
+        return
     known = registry()
     if sort != "models":
         if kind or tag or dataset:

@@ -25,6 +25,11 @@ COMMANDS = {
     "report": "Write the report of a run again.",
     "compare": "Compare runs in one table and one picture.",
     "runs": "Show the runs that there are, newest last.",
+    "pull": "Bring weights to this machine and check them.",
+    "publish": "Publish the weights of a run, with a card.",
+    "verify": "Read weights on this machine again, every byte, and check them.",
+    "remove": "Delete the copy of weights on this machine.",
+    "export": "Write a trained model as ONNX or as a torch program.",
     "cache": "Show or clear what the zoo keeps on this machine.",
 }
 
@@ -44,6 +49,7 @@ Completion of commands and names, in your shell's start-up file:
 \b
 Environment:
   ZOO_CACHE             where datasets and weights are kept
+  ZOO_MANIFEST          the list of weights that you published
   ZOO_RUNS              where runs are kept (default: runs)
   ZOO_PLUGINS=a,b       load only these plugins
   ZOO_DISABLE_PLUGINS=a load all but these

@@ -26,6 +26,20 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return [name for name in names if name.startswith(incomplete)]
 
 
+def complete_weights(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from zoo_core.manifest import all_weights
+
+    names = sorted({one.weights.name for one in all_weights()[0]})
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_trained(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [
+        *complete_runs(ctx, param, incomplete),
+        *complete_weights(ctx, param, incomplete),
+    ]
+
+
 def remark_on_broken_plugins() -> None:
     from zoo_core.plugins import load_plugins
 

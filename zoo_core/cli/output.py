@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+MOST_DRAWN = 500  # rows; rich takes a millisecond for each
+
 
 def print_json(document: Any) -> None:
     """One document, and nothing else, on standard output."""
@@ -21,17 +23,17 @@ def print_json(document: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns whose name starts with # hold numbers and are aligned to the right."""
     cells = [[_text(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and len(cells) <= MOST_DRAWN:
         _draw(columns, cells)
         return
     titles = [column.lstrip("#").upper() for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
-    for row in (titles, *cells):
-        aligned = (
-            cell.rjust(width) if column.startswith("#") else cell.ljust(width)
-            for column, cell, width in zip(columns, row, widths, strict=True)
-        )
-        click.echo("  ".join(aligned).rstrip())
+    align = [str.rjust if column.startswith("#") else str.ljust for column in columns]
+    lines = [
+        "  ".join(to(cell, width) for to, cell, width in zip(align, row, widths, strict=True))
+        for row in (titles, *cells)
+    ]
+    click.echo("\n".join(map(str.rstrip, lines)))
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
@@ -84,6 +86,8 @@ def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_runs
+from zoo_core.cli.names import complete_trained
 from zoo_core.cli.output import print_json, print_table
 
 
@@ -18,7 +18,7 @@ Examples:
   zoo predict latest *.png --json
 """
 )
-@click.argument("run", shell_complete=complete_runs)
+@click.argument("run", shell_complete=complete_trained)
 @click.argument("pictures", nargs=-1, required=True, metavar="PICTURE...", type=click.Path())
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Classes shown.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
@@ -28,7 +28,8 @@ def command(
 ) -> None:
     """Say what is on pictures.
 
-    RUN is a path, a name in the runs folder, or latest. A PICTURE is a file, or a folder of them.
+    RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
+    A PICTURE is a file, or a folder of them.
     """
     from zoo_core.train.predict import predict_pictures
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
-import shutil
 import struct
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from zoo_core import tensors
 from zoo_core.errors import DataError
 from zoo_core.files import atomic_write
 from zoo_core.paths import cache_dir
@@ -27,7 +24,7 @@ from zoo_core.types import DatasetEntry
 
 SUFFIX = ".safetensors"
 DTYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "I64": np.dtype(np.int64)}
-LARGEST_HEADER = 1 << 20
+KINDS = {kind.name: kind for kind in DTYPES.values()}
 
 
 def cache_file(entry: DatasetEntry, options: Mapping[str, Any]) -> Path:
@@ -91,36 +88,6 @@ def write_cache(path: Path, record: Mapping[str, Any], arrays: Mapping[str, np.n
 
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Keep other processes from fetching the same file; calls `waiting` if one is at it already."""
-    from filelock import FileLock, Timeout
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.with_name(f".{path.stem}.lock"))
-    try:
-        lock.acquire(timeout=0.2)
-    except Timeout:
-        waiting()
-        lock.acquire()
-    try:
-        for stale in path.parent.glob(f".{path.stem}.*.tmp"):  # of processes that were killed
-            shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def temporary_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside a cache file, on the same disk, gone afterwards."""
-    folder = tempfile.mkdtemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
-    try:
-        yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         with path.open("rb") as file:
@@ -133,19 +100,14 @@ Spec = tuple[np.dtype[Any], tuple[int, ...], int, int]
 
 
 def _header(file: IO[bytes], path: Path) -> tuple[dict[str, Any], dict[str, Spec]]:
-    (length,) = struct.unpack("<Q", file.read(8))
-    if length > LARGEST_HEADER:
-        raise DataError(f"{path} is not a cached dataset: its header is too long")
-    header = json.loads(file.read(length))
-    record = json.loads(header.pop("__metadata__")["zoo"])
-    specs: dict[str, Spec] = {}
-    total = os.fstat(file.fileno()).st_size - file.tell()
-    for name, spec in header.items():
-        begin, end = spec["data_offsets"]
-        dtype, shape = DTYPES[spec["dtype"]], tuple(map(int, spec["shape"]))
-        if not 0 <= begin <= end <= total or end - begin != math.prod(shape) * dtype.itemsize:
-            raise DataError(f"{path} is truncated or damaged")
-        specs[name] = dtype, shape, begin, end
-    if sum(end - begin for _, _, begin, end in specs.values()) != total:
-        raise DataError(f"{path} is truncated or damaged")
+    try:
+        header = tensors.read_header(file)
+    except ValueError as error:
+        raise DataError(f"{path} is truncated or damaged: {error}") from error
+    record = json.loads(header.metadata["zoo"])
+    specs = {
+        name: (KINDS[place.dtype], place.shape, place.begin, place.end)
+        for name, place in header.places.items()
+    }
+    file.seek(header.start)
     return record, specs

@@ -19,10 +19,8 @@ from zoo_core.data.arrays import Dataset, Split
 from zoo_core.data.cache import (
     cache_file,
     cached_files,
-    locked,
     read_cache,
     read_header,
-    temporary_folder,
     write_cache,
 )
 from zoo_core.data.checks import Checked, check_arrays
@@ -35,6 +33,7 @@ from zoo_core.errors import (
     ZooError,
     did_you_mean,
 )
+from zoo_core.files import locked, temporary_folder
 from zoo_core.plugins import load_plugins
 from zoo_core.registry import registry
 from zoo_core.targets import describe, resolve

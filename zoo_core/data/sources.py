@@ -106,19 +106,20 @@ def official_download(files: Iterable[tuple[str, str]], folder: Path, size: int 
     return folder
 
 
-def check_reachable(url: str) -> None:
+def check_reachable(url: str, seconds: float = 0) -> None:
     """Open and close one connection to the host, or to the proxy that leads to it."""
+    seconds = seconds or CONNECT_SECONDS
     parts = urllib.parse.urlsplit(url)
     host = parts.hostname or ""
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(host):
         parts = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
     address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
-    outcome = [f"no answer within {CONNECT_SECONDS:.0f} seconds"]
+    outcome = [f"no answer within {seconds:.0f} seconds"]
 
     def connect() -> None:
         try:
-            socket.create_connection(address, timeout=CONNECT_SECONDS).close()
+            socket.create_connection(address, timeout=seconds).close()
             outcome[0] = ""
         except OSError as error:
             outcome[0] = error.strerror or str(error)
@@ -126,7 +127,7 @@ def check_reachable(url: str) -> None:
     # In a thread, because looking up a name has no timeout of its own.
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
-    thread.join(CONNECT_SECONDS)
+    thread.join(seconds)
     if outcome[0]:
         raise SourceUnavailable(f"{host} cannot be reached ({outcome[0]})")
 

@@ -148,8 +148,12 @@ class Trainer(Protocol):
         return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
 
     def load_state(self, model: Any, tensors: Mapping[str, np.ndarray]) -> None:
-        """Put weights into a built model. Names and shapes are already known to fit."""
-        model.load_state_dict(tensors)
+        """Put weights into a built model. Names and shapes are already known to fit.
+
+        Tensors that are not given stay as they are. A trainer may also have `assemble`, which makes
+        a model that keeps the tensors instead of copying them, and `export`; see TorchTrainer.
+        """
+        model.load_state_dict(tensors, strict=False)
 
     def describe(self, model: Any) -> Description:
         parameters = [(math.prod(p.shape), p.requires_grad) for p in model.parameters()]

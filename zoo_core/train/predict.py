@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +14,13 @@ from zoo_core.data.arrays import Split
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import UsageError, ZooError
+from zoo_core.errors import UsageError
+from zoo_core.hub.find import find
+from zoo_core.hub.load import load_found
 from zoo_core.models import trainer_of
-from zoo_core.registry import registry
 from zoo_core.train.job import EVALUATION_BATCH, Trainer
 from zoo_core.train.metrics import ClassificationTotals, softmax
-from zoo_core.train.run import Run, find_run
+from zoo_core.train.run import Run
 from zoo_core.types import ModelEntry
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -30,7 +30,7 @@ PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".
 class Loaded:
     """A trained model and what it needs to be used."""
 
-    run: Run
+    run: Run | None  # None for weights that are not those of a run
     entry: ModelEntry
     model: Any
     trainer: Trainer
@@ -38,6 +38,7 @@ class Loaded:
     preprocess: Preprocess
     dataset: str  # the reference of what it was trained on, with its options
     options: Mapping[str, Any]
+    source: str  # where exactly the weights come from
 
 
 @dataclass(frozen=True)
@@ -48,58 +49,20 @@ class Prediction:
     classes: tuple[tuple[str, float], ...]  # (name, probability)
 
 
-def read_weights(
-    reference: str, runs: Path | None = None
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The tensors of a run or of a .safetensors file, and what its metadata says about them."""
-    import safetensors
-    import safetensors.numpy
-
-    path = Path(reference)
-    if path.suffix != ".safetensors":
-        path = find_run(reference, runs, trained=True).model_file
-        if not path.exists():
-            raise ZooError(
-                f"{path.parent} has no trained weights yet", f"zoo train --resume {path.parent}"
-            )
-    try:
-        with safetensors.safe_open(path, "numpy") as file:
-            metadata = file.metadata() or {}
-        about = json.loads(metadata.get("zoo", "{}"))
-        return safetensors.numpy.load_file(path), about
-    except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise ZooError(f"{path} cannot be read: {error}") from error
-
-
 def load_run(reference: str, runs: Path | None = None) -> Loaded:
-    """A trained run, ready to predict."""
-    run = find_run(reference, runs, trained=True)
-    document = run.read()
-    tensors, about = read_weights(str(run.path))
-    if not about:
-        raise ZooError(f"{run.model_file} does not say what it is")
-    entry = registry().models.get(about["model"])
-    config = {k: tuple(v) if isinstance(v, list) else v for k, v in about["config"].items()}
-    trainer = trainer_of(entry)
-    spec = trainer.tensor_spec(entry, config)
-    wrong = [n for n in {*spec, *tensors} if n not in tensors or n not in spec]
-    wrong += [n for n in spec if n in tensors and tensors[n].shape != spec[n][0]]
-    if wrong:
-        raise ZooError(
-            f"the weights of {run.path} do not fit {entry.name!r}: {', '.join(sorted(wrong))}",
-            "the plugin may have changed since; zoo plugins shows its version",
-        )
-    model = trainer.build(entry, config)
-    trainer.load_state(model, tensors)
+    """Trained weights, of a run or published ones, ready to predict."""
+    found = find(reference, runs)
+    model = load_found(found)
     return Loaded(
-        run,
-        entry,
+        found.run,
+        model.zoo.entry,
         model,
-        trainer,
-        tuple(about["classes"]),
-        Preprocess.from_dict(about["preprocess"]),
-        document["dataset"]["reference"],
-        document["recipe"]["data"],
+        trainer_of(model.zoo.entry),
+        model.zoo.classes,
+        model.zoo.preprocess,
+        found.dataset,
+        found.data_options,
+        found.source,
     )
 
 
@@ -144,7 +107,7 @@ def evaluate_run(
         loaded.trainer, loaded.model, loaded.preprocess, pictures, loaded.classes
     )
     return {
-        "run": str(loaded.run.path),
+        "run": loaded.source,
         "dataset": data.name,
         "split": split,
         "images": len(pictures),
@@ -153,13 +116,27 @@ def evaluate_run(
     }
 
 
+def _in_memory(model: Any) -> Loaded:
+    """A model that zoo.load returned."""
+    about = getattr(model, "zoo", None)
+    if about is None:
+        raise UsageError("only a model that zoo.load returned can be used to predict")
+    trainer = trainer_of(about.entry)
+    return Loaded(
+        None, about.entry, model, trainer, about.classes, about.preprocess, "", {}, about.source
+    )
+
+
 def predict_pictures(
-    reference: str, pictures: Sequence[Any], *, top: int = 5, runs: Path | None = None
+    reference: Any, pictures: Sequence[Any], *, top: int = 5, runs: Path | None = None
 ) -> list[Prediction]:
     """Classify files, folders, PIL images or arrays, in batches."""
-    loaded = load_run(reference, runs)
+    if isinstance(reference, str):
+        loaded = load_run(reference, runs)
+    else:
+        loaded = _in_memory(reference)
     if not loaded.classes:
-        raise UsageError(f"{reference} is not a classifier")
+        raise UsageError(f"{loaded.source} does not know any classes")
     found = list(_pictures(pictures))
     predictions: list[Prediction] = []
     for start in range(0, len(found), EVALUATION_BATCH):

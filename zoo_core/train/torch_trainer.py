@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from zoo_core.errors import OptionError
 from zoo_core.models import build_target
 from zoo_core.train.job import Description, Fitted, Job
 from zoo_core.train.loop import Loop
@@ -36,7 +38,40 @@ class TorchTrainer:
         }
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
-        fill(model, dict(tensors))
+        fill(model, {**to_arrays(model), **tensors})
+
+    def assemble(
+        self,
+        entry: ModelEntry,
+        config: Mapping[str, Any],
+        tensors: Mapping[str, np.ndarray],
+        *,
+        device: str = "cpu",
+        dtype: str = "",
+    ) -> nn.Module:
+        """A model that uses these tensors as they are, mapped from a file perhaps: no copy."""
+        wanted = getattr(torch, dtype or "float32", None)
+        if not isinstance(wanted, torch.dtype) or not wanted.is_floating_point:
+            raise OptionError(f"there is no dtype {dtype!r}", "float32, bfloat16, float16, float64")
+        with torch.device("meta"):  # no memory, and no random numbers that nobody needs
+            model = self.build(entry, config)
+        state = model.state_dict(keep_vars=True)
+        if state.keys() == tensors.keys() and len({id(t) for t in state.values()}) == len(state):
+            mapped = {
+                name: torch.from_numpy(array).to(state[name].dtype)
+                for name, array in tensors.items()
+            }
+            model.load_state_dict(mapped, assign=True)
+        if _left_on_meta(model):  # a buffer that is not saved, a shared weight, a new head
+            model = self.build(entry, config)
+            self.load_state(model, tensors)
+        model = model.to(choose_device(device), wanted if dtype else None)
+        return model.eval()
+
+    def export(self, model: nn.Module, images: torch.Tensor, path: Path) -> float:
+        from zoo_core.train.torch_export import export
+
+        return export(model, images, path)
 
     def describe(self, model: nn.Module) -> Description:
         parameters = list(model.parameters())
@@ -63,16 +98,26 @@ class TorchTrainer:
         torch.manual_seed(job.recipe.seed)
         model = self.build(job.entry, job.config)
         if job.init is not None:
-            self.load_state(model, {**to_arrays(model), **job.init})
+            self.load_state(model, job.init)
         fitted = Loop(TorchLearner(job, model), job).fit()
         return fitted if job.run else None
 
     @torch.inference_mode()
     def predict_batch(self, model: nn.Module, images: torch.Tensor) -> np.ndarray:
         model.eval()
-        device = next(model.parameters()).device
-        logits: torch.Tensor = model(images.to(device))
+        like = next(model.parameters())
+        logits: torch.Tensor = model(images.to(like.device, like.dtype))
         return logits.float().cpu().numpy()
+
+
+def _left_on_meta(model: nn.Module) -> bool:
+    """Whether anything has no memory yet: parameters, buffers, tensors kept as plain attributes."""
+    return any(
+        isinstance(value, torch.Tensor) and value.is_meta
+        for module in model.modules()
+        for kept in (module._parameters, module._buffers, vars(module))
+        for value in kept.values()
+    )
 
 
 def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:

@@ -19,6 +19,8 @@ from zoo_core.data.datasets import is_path, open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.files import atomic_write
+from zoo_core.hub.find import find
+from zoo_core.hub.load import fitting, tensors_of
 from zoo_core.models import check_options, trainer_of
 from zoo_core.registry import qualified_name, registry
 from zoo_core.targets import describe, resolve
@@ -381,12 +383,8 @@ def _initial_tensors(
     display: Display,
 ) -> dict[str, np.ndarray]:
     """Tensors of trained weights that fit the new model; the rest, the head usually, start anew."""
-    from zoo_core.train.predict import read_weights
-
-    if not reference.endswith(".safetensors"):
-        reference = str(find_run(reference, runs, trained=True).path)
-    found, _ = read_weights(reference, runs)
-    return _fitting(reference, found, spec, display)
+    found = find(reference, runs)
+    return _fitting(found.source, tensors_of(found), spec, display)
 
 
 def _pretrained_tensors(
@@ -401,20 +399,16 @@ def _pretrained_tensors(
 def _fitting(
     source: str, found: Mapping[str, np.ndarray], spec: TensorSpec, display: Display
 ) -> dict[str, np.ndarray]:
-    fitting = {
-        name: array
-        for name, array in found.items()
-        if name in spec and tuple(array.shape) == spec[name][0]
-    }
-    if not any(array.ndim > 1 for array in fitting.values()):
+    kept = fitting(found, spec)
+    if not any(array.ndim > 1 for array in kept.values()):
         raise UsageError(
             f"no weight of {source} fits this model",
             "its options, channels for example, must be those of the trained model",
         )
-    new = [name for name in spec if name not in fitting]
-    sentence = f"Starting from {source}: {len(fitting)} of {len(spec)} tensors"
+    new = [name for name in spec if name not in kept]
+    sentence = f"Starting from {source}: {len(kept)} of {len(spec)} tensors"
     display.say(sentence + (f"; new: {', '.join(new)}." if new else "."))
-    return fitting
+    return kept
 
 
 def _tuples(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""How long weights take to load, as ratios measured in one run.
+
+    python benchmarks/load.py [--repeat 10]
+
+1. `zoo.load` of a local file of 45 MB, size, digest (remembered), header, names, shapes, dtypes and
+   finiteness checked, against what one writes by hand and what checks nothing: build the module,
+   `safetensors.torch.load_file`, `load_state_dict`. Asked for: at most 1.25.
+2. The digest of that file as the zoo takes it, against `hashlib.file_digest` alone: at most 1.2.
+3. `zoo list --weights` of a manifest with 10,000 entries, as a process: under half a second.
+
+Each figure is the best of several, taken in turns, because machines are noisy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import safetensors.torch
+import torch
+
+import zoo
+from zoo_core.hub.digest import digest_of
+from zoo_core.manifest import Weights, write
+from zoo_core.tensors import to_bytes
+
+OPTIONS = {"hidden": (3400, 256), "num_classes": 10, "in_channels": 3, "image_size": 32}
+ENTRIES = 10_000
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--repeat", type=int, default=10)
+    repeat = options.parse_args().repeat
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ZOO_CACHE"] = f"{folder}/cache"
+        path = Path(folder) / "model.safetensors"
+        write_model(path)
+        time.sleep(2.5)  # a file that has just been written is not remembered
+        zoo.load(path)
+        print(f"a file of {path.stat().st_size / 1e6:.0f} MB, best of {repeat}")
+        compare("build, load_file, load_state_dict", lambda: by_hand(path),
+                "zoo.load", lambda: zoo.load(path), repeat)  # fmt: skip
+        compare("hashlib.file_digest", lambda: plain_digest(path),
+                "the zoo's digest", lambda: zoo_digest(path), repeat)  # fmt: skip
+        listing(Path(folder), max(3, repeat // 2))
+
+
+def write_model(path: Path) -> None:
+    model = zoo.create("mlp", **OPTIONS)
+    about = {
+        "model": "mlp/mlp",
+        "config": {**OPTIONS, "dropout": 0.0},
+        "dataset": "none",
+        "classes": [],
+        "preprocess": {"size": 32, "channels": 3, "mean": [0.5], "std": [0.5]},
+    }
+    arrays = {name: tensor.numpy() for name, tensor in model.state_dict().items()}  # fmt: skip
+    path.write_bytes(to_bytes(arrays, json.dumps(about)))
+
+
+def by_hand(path: Path) -> torch.nn.Module:
+    model = zoo.create("mlp", **OPTIONS)
+    model.load_state_dict(safetensors.torch.load_file(path))
+    return model.eval()
+
+
+def plain_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def zoo_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return digest_of(file, rehash=True)
+
+
+def compare(
+    one: str, first: Callable[[], object], other: str, second: Callable[[], object], repeat: int
+) -> None:
+    best = [float("inf"), float("inf")]
+    for _ in range(repeat):
+        for place, function in enumerate((first, second)):
+            started = time.perf_counter()
+            function()
+            best[place] = min(best[place], time.perf_counter() - started)
+    print(f"{one:36} {best[0] * 1000:8.1f} ms")
+    print(f"{other:36} {best[1] * 1000:8.1f} ms  {best[1] / best[0]:.2f}x")
+
+
+def listing(folder: Path, repeat: int) -> None:
+    """A process of its own, with Python's start and all imports."""
+    entries = [
+        Weights(
+            name=f"net_{number}.cifar10", model=f"net_{number}", plugin="net",
+            distribution="zoo-net", dataset="cifar10", file="model.safetensors", bytes=6_830_104,
+            config={"num_classes": 10, "in_channels": 3, "image_size": 32, "hidden": [512, 256]},
+            classes=CLASSES,
+            preprocess={"size": 32, "channels": 3, "mean": [0.49, 0.48, 0.45],
+                        "std": [0.2, 0.2, 0.2], "interpolation": "bilinear"},
+            sha256=f"{number:064x}", dtype="float32", parameters=1_707_274,
+            metrics={"test_loss": 1.31, "test_accuracy": 0.545, "test_top5": 0.93},
+            recipe={"optimizer": "adam", "lr": 5.6e-05, "epochs": 13, "batch_size": 128},
+            license="mit", sources=(f"hf:org/name@{number:040x}",),
+        )
+        for number in range(ENTRIES)
+    ]  # fmt: skip
+    manifest = folder / "manifest.json"
+    write(manifest, entries)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["ZOO_MANIFEST"] = str(manifest)
+    command = [sys.executable, "-m", "zoo", "list", "--weights"]
+    best = busy = float("inf")
+    for _ in range(repeat):
+        before, started = used(), time.perf_counter()
+        done = subprocess.run(command, env=environment, check=True, capture_output=True)
+        best = min(best, time.perf_counter() - started)
+        busy = min(busy, used() - before)
+    assert len(done.stdout.splitlines()) == ENTRIES + 1
+    size = manifest.stat().st_size / 1e6
+    name = f"zoo list --weights, {ENTRIES:,} entries in {size:.0f} MB"
+    print(f"{name}  {best * 1000:.0f} ms, of which {busy * 1000:.0f} ms computing")
+
+
+def used() -> float:
+    """Seconds that child processes have computed: what they waited for others is not in it."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Kills a child with SIGKILL before each of its steps that change the disk, one after the other.
+
+    python kill_driver.py pull|publish RUN FOLDER
+
+The child pulls weights into FOLDER/cache, or publishes the run to FOLDER/shared. Every open for
+writing, rename, removal and new folder below FOLDER is one step: the first child dies before the
+first of them, the next one before the second, until one lives to its end. After each death the
+parent looks at what is left: whatever was there before still loads, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+from zoo_core.errors import ZooError
+from zoo_core.hub.find import find
+from zoo_core.hub.load import load
+from zoo_core.hub.publish import answers, plan, publish
+from zoo_core.manifest import all_weights
+from zoo_core.train.run import Run
+
+EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.copyfile"}
+
+
+def child(number: int, folder: Path, work) -> bool:
+    """Whether the work came to its end before its step of that number."""
+    pid = os.fork()
+    if pid:
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status):
+            assert os.WEXITSTATUS(status) == 0, "the child failed"
+            return True
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return False
+    steps = 0
+
+    def watch(event: str, arguments: tuple) -> None:
+        nonlocal steps
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & 3
+        if (writes or event in EVENTS) and str(folder) in str(arguments[0]):
+            steps += 1
+            if steps == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    try:
+        work()
+        os._exit(0)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        os._exit(1)
+
+
+def main() -> None:
+    what, run, folder = sys.argv[1], Run(Path(sys.argv[2])), Path(sys.argv[3])
+    shared = f"file:{folder / 'shared'}"
+    os.environ["ZOO_CACHE"] = str(folder / "cache")
+    os.environ["ZOO_MANIFEST"] = str(folder / "manifest.json")
+    expected = answers(load(run.path))
+    digest = run.read()["result"]["model"]["sha256"]
+    if what == "pull":
+        publish(plan(run, shared))
+        work = lambda: find("fcn_numpy.synthetic")  # noqa: E731
+    else:
+        publish(plan(run, shared, license="old"))
+        work = lambda: publish(plan(run, shared, license="new"))  # noqa: E731
+    number = 0
+    while not child(number := number + 1, folder, work):
+        for path in (folder / "cache").glob("weights/*.safetensors"):
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == path.stem == digest, path
+        listed, problems = all_weights()
+        assert not problems, problems
+        if what == "publish":
+            assert {one.weights.license for one in listed} <= {"old", "new"} and listed
+            os.environ["ZOO_CACHE"] = str(folder / f"look-{number}")
+            assert answers(load(shared)) == expected
+            os.environ["ZOO_CACHE"] = str(folder / "cache")
+        else:
+            for path in (folder / "cache").rglob("*"):  # so that every child starts from nothing
+                if (
+                    path.is_file()
+                    and path.suffix == ".safetensors"
+                    and path.parent.name == "weights"
+                ):
+                    path.unlink()
+    assert answers(load("fcn_numpy.synthetic")) == expected
+    left = [p for p in folder.rglob("*.tmp") if "look" not in str(p)]
+    assert not left, left
+    print(number - 1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ZooError as error:
+        sys.exit(f"{error}")

@@ -1,0 +1,261 @@
+"""zoo.load: every sort of reference gives the same model, checked, ready to use."""
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hub.parts import REFERENCE, altered, entry, join_file, split_file
+
+import zoo
+from zoo_core.errors import AmbiguousName, OptionError, UnknownName, UsageError, WeightsError
+from zoo_core.hub.publish import answers, plan, publish
+from zoo_core.manifest import write
+from zoo_core.paths import user_manifest
+from zoo_core.registry import qualified_name, registry
+
+
+@pytest.fixture
+def folder(run, tmp_path):
+    """The run, published to a folder; its reference."""
+    publish(plan(run, f"file:{tmp_path / 'shared'}"))
+    return f"file:{tmp_path / 'shared'}"
+
+
+def test_every_reference_gives_bit_equal_outputs(run, folder, online, tmp_path):
+    expected = answers(zoo.load(run.path))
+    alone = tmp_path / "alone.safetensors"
+    shutil.copy(run.model_file, alone)
+    for reference in (str(run.model_file), str(alone), alone, "mlp", "mlp.synthetic",
+                      "mlp/mlp.synthetic", folder, REFERENCE):  # fmt: skip
+        assert answers(zoo.load(reference)) == expected, reference
+
+
+def test_a_loaded_model_says_what_it_is(run, folder):
+    model = zoo.load("mlp")
+    about, document = model.zoo, run.read()
+    assert not model.training
+    assert about.entry is zoo.info("mlp")
+    assert about.config["hidden"] == (8,) and about.config["num_classes"] == 10
+    assert about.classes == tuple(document["dataset"]["classes"])
+    assert about.preprocess.size == 32
+    assert about.metrics["test_accuracy"] == document["result"]["test"]["accuracy"]
+    assert about.digest == document["result"]["model"]["sha256"]
+    assert about.source.startswith(f"{folder}@")
+    assert "zoo" not in model.state_dict()
+    with pytest.raises(AttributeError):
+        about.digest = "other"
+
+
+def test_predict_takes_a_loaded_model_and_any_reference(run, folder):
+    picture = np.zeros((32, 32, 3), np.uint8)
+    by_model = zoo.predict(zoo.load("mlp"), [picture])
+    assert by_model == zoo.predict("mlp.synthetic", [picture]) == zoo.predict(run.path, [picture])
+    with pytest.raises(UsageError, match="only a model that zoo.load returned"):
+        zoo.predict(torch.nn.Linear(1, 1), [picture])
+
+
+def test_a_numpy_model_goes_the_same_way(numpy_run, tmp_path):
+    publish(plan(numpy_run, f"file:{tmp_path / 'shared'}"))
+    expected = answers(zoo.load(numpy_run.path))
+    model = zoo.load(f"file:{tmp_path / 'shared'}")
+    assert answers(model) == expected and model.zoo.entry.framework == "numpy"
+    with pytest.raises(OptionError, match="runs on the CPU in float32"):
+        zoo.load("fcn_numpy", device="cuda")
+    other = zoo.load("fcn_numpy", num_classes=3)
+    assert other.zoo.config["num_classes"] == 3 and other.zoo.classes == ()
+
+
+def test_weights_are_used_from_the_mapped_file_and_training_does_not_change_it(run):
+    before = run.model_file.read_bytes()
+    model = zoo.load(run.path)
+    storages = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    owned = [p for p in model.parameters() if p.numpy(force=True).base is None]
+    assert len(storages) == len(list(model.parameters())) and not owned
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    assert run.model_file.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", registry().models.labels())
+def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
+    """Saved and loaded through the trainer's own functions, from a mapped file."""
+    from zoo_core.hub.found import Found
+    from zoo_core.hub.load import load_found
+    from zoo_core.models import trainer_of
+    from zoo_core.tensors import to_bytes
+
+    model = zoo.create(name)
+    entry_of, trainer = zoo.info(name), trainer_of(zoo.info(name))
+    arrays = {key: np.asarray(value) for key, value in model.state_dict().items()}
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(to_bytes(arrays))
+    size, channels = entry_of.image_size, entry_of.in_channels
+    preprocess = {"size": size, "channels": channels, "mean": [0.5], "std": [0.5]}
+    loaded = load_found(
+        Found(
+            reference=name,
+            source=name,
+            path=path,
+            model=qualified_name(entry_of),
+            config=entry_of.options,
+            preprocess=preprocess,
+        )
+    )
+    images = np.random.default_rng(0).normal(size=(2, channels, size, size)).astype(np.float32)
+    batch = torch.from_numpy(images) if trainer.backend == "torch" else images
+    expected = trainer.predict_batch(model, batch)
+    assert np.array_equal(trainer.predict_batch(loaded, batch), expected)
+
+
+def test_what_a_file_does_not_hold_is_built_for_real(tmp_path, monkeypatch):
+    """A buffer that is not saved, a tensor that is a plain attribute, a shared weight."""
+    from zoo_core.train.torch_trainer import TorchTrainer
+
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+            self.second.weight = self.first.weight
+            self.register_buffer("scale", torch.full((4,), 2.0), persistent=False)
+            self.shift = torch.ones(4)
+
+        def forward(self, x):
+            return self.second(self.first(x)) * self.scale + self.shift
+
+    trainer, original = TorchTrainer(), Odd()
+    monkeypatch.setattr(trainer, "build", lambda entry, config: Odd())
+    tensors = {name: tensor.numpy() for name, tensor in original.state_dict().items()}
+    model = trainer.assemble(None, {}, tensors)
+    x = torch.randn(3, 4)
+    assert torch.equal(model(x), original(x))
+    assert model.second.weight is model.first.weight
+
+
+def test_another_number_of_classes_keeps_the_body_and_says_so(run, capsys):
+    model, old = zoo.load(run.path, num_classes=5), zoo.load(run.path)
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 5)
+    weights, before = model.state_dict(), old.state_dict()
+    same = [name for name in weights if weights[name].shape == before[name].shape]
+    assert same and all(torch.equal(weights[name], before[name]) for name in same)
+    assert "2 of 4 tensors; new: layers.3.weight, layers.3.bias" in capsys.readouterr().err
+    assert model.zoo.classes == () and model.zoo.metrics == {} and not model.training
+
+
+def test_device_and_dtype(run):
+    model = zoo.load(run.path, dtype=torch.bfloat16)
+    assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+    assert zoo.predict(model, [np.zeros((32, 32, 3), np.uint8)])
+    assert next(zoo.load(run.path, dtype="float64").parameters()).dtype == torch.float64
+    with pytest.raises(OptionError, match="no device 'teapot'"):
+        zoo.load(run.path, device="teapot")
+    with pytest.raises(OptionError, match="no dtype 'int8'"):
+        zoo.load(run.path, dtype="int8")
+
+
+def test_untrained(folder):
+    model = zoo.load("mlp", pretrained=False)
+    assert model.zoo.digest == "" and model.zoo.config["hidden"] == (512, 256)
+    assert zoo.load("mlp.synthetic", pretrained=False).zoo.config["hidden"] == (8,)
+    assert zoo.load("cnn", pretrained=False, num_classes=3)(torch.zeros(1, 3, 32, 32)).shape[1] == 3
+
+
+def test_a_name_without_weights_says_what_can_be_done():
+    with pytest.raises(WeightsError, match="no weights of model 'cnn' are published") as caught:
+        zoo.load("cnn")
+    assert "zoo train cnn" in caught.value.hint
+    with pytest.raises(UnknownName, match="there is no run and no model 'cnm'") as caught:
+        zoo.load("cnm")
+    assert caught.value.hint == "did you mean cnn?"
+    with pytest.raises(UnknownName, match="there are no weights 'cnn.imagenet'"):
+        zoo.load("cnn.imagenet")
+
+
+def test_weights_of_a_plugin_that_is_not_installed_name_the_pip_command(tmp_path, online, run):
+    planned = plan(run, REFERENCE)
+    other = altered(planned, run.model_file.read_bytes(), name="net.x", model="net",
+                    plugin="strangers", distribution="zoo-strangers")  # fmt: skip
+    online.add("org/other", other)
+    with pytest.raises(UnknownName, match="strangers/net', which is not installed") as caught:
+        zoo.load("hf:org/other")
+    assert caught.value.hint == "pip install zoo-strangers"
+
+
+def test_two_manifests_with_one_name_are_ambiguous_unless_the_bytes_are_the_same(
+    monkeypatch, tmp_path
+):
+    from zoo_core import manifest
+
+    write(user_manifest(), [entry()])
+    core = tmp_path / "core.json"
+    monkeypatch.setattr(manifest, "core_manifest", lambda: core)
+    write(core, [entry()])
+    assert manifest.find_weights("mlp.made_up", manifest.all_weights()[0]).weights == entry()
+    write(core, [entry(sha256="cd" * 32)])
+    with pytest.raises(AmbiguousName, match="your manifest .* and by zoo-core"):
+        zoo.load("mlp.made_up")
+
+
+def test_the_default_weights_are_those_of_the_models_own_dataset(tmp_path):
+    from zoo_core.manifest import all_weights, default_weights
+
+    entries = [entry(name="mlp.one", sha256="1" * 64), entry(name="mlp.two", sha256="2" * 64)]
+    write(user_manifest(), entries)
+    with pytest.raises(AmbiguousName, match="several weights"):
+        default_weights(all_weights()[0], "mlp", "mlp", "cifar10")
+    write(user_manifest(), [*entries, entry(name="mlp.cifar10")])
+    assert default_weights(all_weights()[0], "mlp", "mlp", "cifar10").weights.tag == "cifar10"
+
+
+def test_a_file_that_does_not_say_what_it_is_needs_its_config_beside_it(run, tmp_path):
+    header, body = split_file(run.model_file.read_bytes())
+    del header["__metadata__"]
+    data = join_file(header, body)
+    (tmp_path / "model.safetensors").write_bytes(data)
+    with pytest.raises(WeightsError, match="does not say of which model it is"):
+        zoo.load(tmp_path / "model.safetensors")
+    files = altered(plan(run, REFERENCE), data)
+    (tmp_path / "config.json").write_bytes(files["config.json"])
+    assert answers(zoo.load(tmp_path / "model.safetensors")) == answers(zoo.load(run.path))
+    changed = bytearray(data)
+    changed[-1] ^= 1
+    (tmp_path / "model.safetensors").write_bytes(changed)
+    with pytest.raises(WeightsError, match="not the file that was published"):
+        zoo.load(tmp_path / "model.safetensors")
+
+
+def test_a_run_whose_weights_were_changed_is_refused(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    data = bytearray((copy / "model.safetensors").read_bytes())
+    data[-3] ^= 1
+    (copy / "model.safetensors").write_bytes(data)
+    with pytest.raises(WeightsError, match="not the file that was published"):
+        zoo.load(copy)
+    document = json.loads((copy / "run.json").read_text())
+    document["result"] = None
+    (copy / "run.json").write_text(json.dumps(document))
+    with pytest.raises(WeightsError, match="has no trained weights yet"):
+        zoo.load(copy)
+
+
+def test_weights_can_be_trained_further_evaluated_and_compared(run, folder, tmp_path):
+    figures = zoo.evaluate("mlp.synthetic")
+    assert figures["accuracy"] == run.read()["result"]["test"]["accuracy"]
+    options = {"hidden": (8,)}
+    data = {"train_size": 64, "test_size": 32}
+    result = zoo.train("mlp", "synthetic", init="mlp.synthetic", epochs=1, model=options,
+                       data=data, runs=tmp_path / "runs", quiet=True)  # fmt: skip
+    assert result.path.exists()
+
+
+def test_a_loaded_model_can_be_copied_and_pickled(run):
+    import copy
+
+    model = zoo.load(run.path)
+    assert copy.deepcopy(model).zoo == model.zoo
+    assert pickle.loads(pickle.dumps(model)).zoo.digest == model.zoo.digest
+    assert registry().models.get("mlp") == model.zoo.entry

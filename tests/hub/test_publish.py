@@ -1,0 +1,216 @@
+"""zoo publish: one commit, pulled again, checked, and only then listed."""
+
+import json
+
+import msgspec
+import pytest
+from hub.loopback import Fault
+from hub.parts import NAME, REFERENCE, entry, files_of
+
+import zoo
+from zoo_core.errors import HubError, ManifestError, UsageError, WeightsError
+from zoo_core.hub.publish import answers, plan, publish
+from zoo_core.manifest import read, write
+from zoo_core.paths import user_manifest
+
+
+def test_published_weights_come_back_bit_equal_from_an_empty_cache(
+    run, hub, token, tmp_path, monkeypatch
+):
+    done = publish(plan(run, REFERENCE))
+    (_, first), (oid, files) = hub.repositories[NAME].commits
+    assert done.new and done.revision == oid
+    assert set(files) - set(first) == {"config.json", "model.safetensors", "README.md"}
+    assert files["model.safetensors"] == run.model_file.read_bytes()
+    (listed,) = read(user_manifest()).weights
+    assert listed.name == "mlp.synthetic" and listed.sources == (f"{REFERENCE}@{oid}",)
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "empty"))
+    monkeypatch.delenv("HF_TOKEN")
+    for reference in (REFERENCE, f"{REFERENCE}@{oid}", f"{REFERENCE}@main", "mlp.synthetic"):
+        assert answers(zoo.load(reference)) == answers(zoo.load(run.path)), reference
+
+
+def test_the_same_bytes_make_no_second_commit(run, hub, token, tmp_path):
+    first, second = publish(plan(run, REFERENCE)), publish(plan(run, REFERENCE))
+    assert second.revision == first.revision and not second.new
+    assert len(hub.repositories[NAME].commits) == 2
+    other = publish(plan(run, REFERENCE, license="mit"))
+    assert other.new and len(hub.repositories[NAME].commits) == 3
+    folder = f"file:{tmp_path / 'shared'}"
+    first, second = publish(plan(run, folder)), publish(plan(run, folder))
+    assert second.revision == first.revision and first.new and not second.new
+
+
+def test_a_private_repository_needs_the_token_again(run, hub, token, monkeypatch):
+    publish(plan(run, REFERENCE), private=True, message="Ours")
+    assert hub.repositories[NAME].private
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(HubError, match="there is no repository hf:org/shapes, or it is not for"):
+        zoo.load(REFERENCE)
+
+
+def test_the_card_is_one_that_the_hub_understands(run):
+    from huggingface_hub import ModelCard
+
+    text = plan(run, REFERENCE, license="mit").card
+    data = ModelCard(text).data
+    figures = run.read()["result"]["test"]
+    (accuracy,) = [one for one in data.eval_results if one.metric_type == "accuracy"]
+    assert accuracy.metric_value == figures["accuracy"] and accuracy.dataset_name == "synthetic"
+    assert data.license == "mit" and data.model_name == "mlp.synthetic"
+    for words in (f'zoo.load("{REFERENCE}")', "pip install zoo-mlp", "One run with seed 0",
+                  f"{run.read()['parameters']['total']:,}", "| lr | 0.0003 |"):  # fmt: skip
+        assert words in text, words
+    assert text == plan(run, REFERENCE, license="mit").card
+
+
+def test_nothing_of_this_machine_is_published(run, tmp_path):
+    planned = plan(run, REFERENCE)
+    for data in (planned.config, planned.card.encode()):
+        assert str(run.path.parent).encode() not in data
+
+
+def test_a_relative_folder_is_listed_as_what_it_is_from_everywhere(run, tmp_path, monkeypatch):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    done = publish(plan(run, "file:../shared"))
+    assert done.weights.sources == (f"file:{tmp_path.resolve() / 'shared'}@{done.revision}",)
+
+
+def test_what_cannot_be_published(run, tmp_path):
+    for to, words in (
+        ("org/name", "is no place to publish to"),
+        ("hf:name", "is no repository"),
+        ("hf:../name", "is no repository"),
+        ("hf:org/name@main", "leave out @main"),
+        ("file:", "names no folder"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            plan(run, to)
+    with pytest.raises(UsageError, match="is no tag"):
+        plan(run, REFERENCE, tag="No Tag")
+
+
+def test_without_a_token_nothing_is_published(run, hub):
+    with pytest.raises(HubError, match="token"):
+        publish(plan(run, REFERENCE))
+    assert not hub.repositories and not user_manifest().exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(403, "you may not do this"), (409, "conflict"), (412, "somebody else published"),
+     (429, "too many requests"), (500, "out of order")],
+)  # fmt: skip
+def test_a_hub_that_refuses_a_commit_says_why(run, hub, token, status, words, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    hub.faults.append(Fault("POST", "/commit/", status=status))
+    with pytest.raises(HubError, match=words):
+        publish(plan(run, REFERENCE))
+    assert not user_manifest().exists()
+
+
+def test_somebody_who_publishes_meanwhile_is_not_overwritten(run, hub, token, monkeypatch):
+    publish(plan(run, REFERENCE))
+    from zoo_core.hub.hf import HuggingFace
+
+    same = HuggingFace._same
+
+    def meanwhile(self, info, files):
+        hub.add(NAME, {"config.json": b"somebody else's"})
+        return same(self, info, files)
+
+    monkeypatch.setattr(HuggingFace, "_same", meanwhile)
+    with pytest.raises(HubError, match="somebody else published to it meanwhile"):
+        publish(plan(run, REFERENCE, license="mit"))
+    assert hub.repositories[NAME].commits[-1][1]["config.json"] == b"somebody else's"
+
+
+def test_what_the_hub_gives_back_wrong_is_not_listed(run, hub, token):
+    hub.faults.append(Fault("GET", "/resolve/", change=lambda data: data[:-1] + b"!"))
+    with pytest.raises((WeightsError, ManifestError)):
+        publish(plan(run, REFERENCE))
+    assert not user_manifest().exists()
+
+
+def test_a_name_that_others_use_is_refused_before_anything_is_sent(run, hub, token, monkeypatch):
+    from zoo_core import manifest
+
+    core = user_manifest().with_name("core.json")
+    write(core, [entry(name="mlp.synthetic")])
+    monkeypatch.setattr(manifest, "core_manifest", lambda: core)
+    with pytest.raises(UsageError, match="zoo-core lists other weights called mlp.synthetic"):
+        publish(plan(run, REFERENCE))
+    assert not hub.repositories
+    assert publish(plan(run, REFERENCE, tag="mine")).weights.name == "mlp.mine"
+
+
+def test_a_manifest_that_cannot_be_read_is_not_overwritten(run, tmp_path):
+    user_manifest().write_text("{ not JSON")
+    with pytest.raises(ManifestError):
+        publish(plan(run, f"file:{tmp_path / 'shared'}"))
+    assert user_manifest().read_text() == "{ not JSON"
+
+
+def test_a_folder_is_a_hub_with_the_same_layout(run, tmp_path):
+    done = publish(plan(run, f"file:{tmp_path / 'shared'}"))
+    files = {p.name: p.read_bytes() for p in (tmp_path / "shared" / done.revision).iterdir()}
+    assert files == files_of(plan(run, f"file:{tmp_path / 'shared'}"))
+    assert (tmp_path / "shared" / "main").read_text().strip() == done.revision
+
+
+def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_command, zoo_json):
+    """With a model that needs no torch, in processes of their own."""
+    env = {"ZOO_MANIFEST": str(tmp_path / "manifest.json")}
+    to = f"file:{tmp_path / 'shared'}"
+    shown = zoo_command("publish", str(numpy_run.path), "--to", to, "--dry-run", **env)
+    assert "## How it was trained" in shown.stdout and not (tmp_path / "shared").exists()
+    done = zoo_json("publish", str(numpy_run.path), "--to", to, "--license", "mit", **env)
+    assert done["name"] == "fcn_numpy.synthetic" and done["new"]
+    (row,) = zoo_json("list", "--weights", **env)
+    assert not row["here"] and row["install"] == "" and row["metrics"]["test_accuracy"] >= 0
+    assert "cache" in zoo_command("pull", "fcn_numpy", **env).stdout
+    (row,) = zoo_json("list", "--weights", **env)
+    assert row["here"]
+    assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", **env).stdout
+    (file,) = (tmp_path / "cache" / "weights").glob("*.safetensors")
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    assert "not the file that was published" in zoo_command("verify", status=1, **env).stdout
+    assert zoo_json("evaluate", "fcn_numpy", **env)["images"] == 32
+    assert "ok" in zoo_command("verify", "fcn_numpy", **env).stdout
+    assert "deleted" in zoo_command("remove", "fcn_numpy", **env).stdout
+    assert "not on this machine" in zoo_command("verify", "fcn_numpy", status=1, **env).stdout
+    compared = zoo_json("compare", str(numpy_run.path), "fcn_numpy", **env)
+    assert [one["model"] for one in compared["runs"]] == ["fcn_numpy", "fcn_numpy"]
+    zoo_command("remove", "--forget", "fcn_numpy.synthetic", **env)
+    assert zoo_json("list", "--weights", **env) == []
+    assert json.loads((tmp_path / "manifest.json").read_text())["weights"] == []
+
+
+def test_a_plugin_brings_a_manifest_and_weights_along(numpy_run, tmp_path, zoo_command, zoo_json):
+    """`zoo_manifests` names a file in the plugin's package; `package:` sources are inside it."""
+    weights = plan(numpy_run, "file:x", tag="carried").weights
+    package = tmp_path / "site" / "carrier"
+    (package / "files").mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import zoo\n\n@zoo.hookimpl\ndef zoo_manifests(): return ['carrier:weights.json']\n"
+    )
+    (package / "files" / "fcn.safetensors").write_bytes(numpy_run.model_file.read_bytes())
+    source = ("package:files/fcn.safetensors",)
+    write(package / "weights.json", [msgspec.structs.replace(weights, sources=source)])
+    metadata = tmp_path / "site" / "carrier-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.4\nName: carrier\nVersion: 1.0\n\n")
+    (metadata / "entry_points.txt").write_text("[zoo]\ncarrier = carrier\n")
+    env = {"PYTHONPATH": str(tmp_path / "site"), "ZOO_MANIFEST": str(tmp_path / "own.json")}
+    (row,) = zoo_json("list", "--weights", **env)
+    assert row["name"] == "fcn_numpy.carried" and row["here"]
+    assert row["manifest"] == "plugin 'carrier'"
+    assert "ok, fits" in zoo_command("verify", "fcn_numpy", **env).stdout
+    assert zoo_json("evaluate", "fcn_numpy.carried", **env)["images"] == 32
+    with (package / "files" / "fcn.safetensors").open("ab") as file:
+        file.write(b"more")
+    wrong = zoo_command("evaluate", "fcn_numpy.carried", status=1, **env).stderr
+    assert "bytes instead of" in wrong

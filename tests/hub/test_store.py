@@ -1,0 +1,190 @@
+"""The store: whole files or none, whatever the disk, the power or another process does."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hub.loopback import Fault
+from hub.parts import REFERENCE, on_disk
+from support import environment
+
+import zoo
+from zoo_core.errors import WeightsError
+from zoo_core.hub import digest, store
+from zoo_core.hub.publish import answers, plan, publish
+from zoo_core.hub.verify import open_weights
+from zoo_core.paths import cache_dir, cache_root
+
+DRIVER = Path(__file__).with_name("kill_driver.py")
+root = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@pytest.fixture
+def listed(run, tmp_path):
+    """The run, published to a folder and listed as mlp.synthetic; the cache is empty."""
+    weights = publish(plan(run, f"file:{tmp_path / 'shared'}")).weights
+    shutil.rmtree(cache_root(), ignore_errors=True)
+    return weights
+
+
+def test_a_cache_folder_that_is_a_file(listed, tmp_path):
+    cache_root().write_text("a file")
+    with pytest.raises(WeightsError, match="weights cannot be kept in") as caught:
+        zoo.load("mlp")
+    assert "ZOO_CACHE" in caught.value.hint and cache_root().read_text() == "a file"
+
+
+def test_a_cache_folder_that_is_a_pipe(listed):
+    os.mkfifo(cache_root())
+    with pytest.raises(WeightsError, match="weights cannot be kept in"):
+        zoo.load("mlp")
+
+
+def test_a_stored_file_that_is_a_pipe_or_a_link_is_replaced(listed, run, capsys, tmp_path):
+    path = store.stored_file(listed)
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    assert answers(zoo.load("mlp")) == answers(zoo.load(run.path))
+    assert path.is_file() and "fetching it again" in capsys.readouterr().err
+    path.unlink()
+    shutil.copy(run.model_file, tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    zoo.load("mlp")
+    assert not path.is_symlink()
+
+
+@pytest.mark.skipif(root, reason="root may write everywhere")
+def test_a_read_only_cache(listed):
+    cache_root().mkdir()
+    cache_root().chmod(0o555)
+    with pytest.raises(WeightsError, match="weights cannot be kept in"):
+        zoo.load("mlp")
+
+
+def test_a_disk_that_refuses_to_write(listed, monkeypatch):
+    """What a read-only disk answers, also where the tests run as root."""
+    import errno
+
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with pytest.raises(WeightsError, match="Read-only file system"):
+        zoo.load("mlp")
+    assert on_disk(cache_root()) == {}
+
+
+def test_a_read_only_cache_that_has_the_weights_loads_them(listed, run, monkeypatch):
+    zoo.load("mlp")
+    monkeypatch.setattr(store, "atomic_write", None)
+    monkeypatch.setattr(digest, "_remember", lambda *_: None)
+    assert answers(zoo.load("mlp")) == answers(zoo.load(run.path))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of the system")
+@pytest.mark.parametrize("reference", ["fcn_numpy.synthetic", REFERENCE])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(numpy_run, hub, tmp_path, reference):
+    """A real refusal of the system, in the middle of a file, in a process of its own."""
+    from hub.parts import NAME, files_of
+
+    publish(plan(numpy_run, f"file:{tmp_path / 'shared'}"))
+    hub.add(NAME, files_of(plan(numpy_run, REFERENCE)))
+    code = (
+        "import resource, signal, sys\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
+        "from zoo_core.cli.main import main\n"
+        f"main(['pull', {reference!r}])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment(
+            ZOO_CACHE=str(cache_root()),
+            ZOO_MANIFEST=os.environ["ZOO_MANIFEST"],
+            HF_ENDPOINT=hub.url,
+            HF_HOME=str(tmp_path / "hf"),
+        ),
+    )
+    assert done.returncode == 1 and "weights cannot be kept in" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and on_disk(cache_root()) == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
+@pytest.mark.parametrize("what", ["pull", "publish"])
+def test_killed_before_every_write_nothing_is_half_there(what, numpy_run, tmp_path):
+    done = subprocess.run(
+        [sys.executable, DRIVER, what, numpy_run.path, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 5, "there must have been something to kill"
+
+
+def test_two_pulls_at_once_fetch_once(online):
+    online.faults.append(Fault("GET", "/model.safetensors", wait=1.0))
+    weights = store.look_up(REFERENCE)
+    paths, waits = [], []
+
+    def pull():
+        paths.append(store.fetch(weights, lambda path: None, waits.append))
+
+    threads = [threading.Thread(target=pull) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(paths)) == 1 and len(paths) == 3 and waits
+    asked = [1 for method, path, _ in online.log if method == "GET" and "/model.safe" in path]
+    assert len(asked) == 1
+
+
+def test_a_pull_during_a_load_changes_nothing_for_the_load(listed, run):
+    model = zoo.load("mlp")
+    before = answers(model)
+    path = store.stored_file(listed)
+    path.write_bytes(b"damaged")  # in place would be worse than a pull; see the next lines
+    store.fetch(listed, lambda path: None, lambda sentence: None)
+    assert path.read_bytes() == run.model_file.read_bytes()
+    replaced = zoo.load("mlp")
+    path.unlink()
+    store.fetch(listed, lambda path: None)
+    assert answers(replaced) == before
+
+
+def test_an_unchanged_file_is_hashed_once_and_a_changed_one_again(run, tmp_path, monkeypatch):
+    file = tmp_path / "model.safetensors"
+    shutil.copy(run.model_file, file)
+    monkeypatch.setattr(digest, "SETTLED", 0)
+    counted = []
+    real = digest.hashlib.file_digest
+    monkeypatch.setattr(digest.hashlib, "file_digest", lambda *a: counted.append(1) or real(*a))
+    first = open_weights(file).sha256
+    assert open_weights(file).sha256 == first and len(counted) == 1
+    assert open_weights(file, rehash=True).sha256 == first and len(counted) == 2
+    status = file.stat()
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    with file.open("rb+") as stream:  # the same inode, size and mtime, and other bytes
+        stream.write(data)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert open_weights(file).sha256 != first
+    for note in (cache_dir("weights") / "checked").iterdir():
+        note.write_text("nonsense")
+    assert open_weights(file).sha256 != first
+
+
+def test_a_fresh_file_is_not_remembered(run, tmp_path):
+    """Within the resolution of the clock of files a change could go unseen."""
+    file = tmp_path / "model.safetensors"
+    shutil.copyfile(run.model_file, file)
+    open_weights(file)
+    assert not (cache_dir("weights") / "checked").exists()

@@ -1,0 +1,186 @@
+"""weights_manifest.json says one thing only, or is refused with the reason."""
+
+import json
+
+import msgspec
+import pytest
+from hub.parts import entry
+from support import ROOT
+
+from zoo_core import manifest
+from zoo_core.errors import ManifestError
+from zoo_core.manifest import Manifest, Weights, all_weights, changing, parse, read, write
+
+
+@pytest.fixture(autouse=True)
+def own_manifest(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "own.json"))
+
+
+def document(**changes):
+    return json.loads(msgspec.json.encode(entry())) | changes
+
+
+def text_of(*entries):
+    return json.dumps({"version": 1, "weights": list(entries)}).encode()
+
+
+def refused(data, words):
+    with pytest.raises(ManifestError, match=words):
+        parse(data, Manifest, "a manifest")
+
+
+def test_a_manifest_comes_back_as_it_was_written(tmp_path):
+    path = tmp_path / "m.json"
+    write(path, [entry(name="mlp.b"), entry(name="mlp.a")])
+    assert [one.name for one in read(path).weights] == ["mlp.a", "mlp.b"]
+    write(tmp_path / "again.json", read(path).weights)
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_the_zoos_own_manifest_is_valid():
+    assert manifest.core_manifest() == ROOT / "weights_manifest.json"
+    read(manifest.core_manifest())
+
+
+@pytest.mark.parametrize("field", Weights.__struct_fields__)
+def test_every_field_must_be_there_and_of_its_type(field):
+    missing = document()
+    del missing[field]
+    refused(text_of(missing), f"missing required field `{field}`")
+    wrong = [1] if isinstance(document()[field], str | dict) else {"a": {"b": {"c": 1}}}
+    refused(text_of(document(**{field: wrong})), "Expected")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "mlp"}, {"name": "cnn.made_up"}, {"name": "mlp.Made"}, {"name": "mlp."},
+        {"name": "mlp.a.b"}, {"model": "a:b"}, {"plugin": "../x"}, {"plugin": ""},
+        {"distribution": "-e ."}, {"distribution": "a b"}, {"distribution": "git+https://x"},
+        {"sha256": "ab"}, {"sha256": "AB" * 32}, {"sha256": "ab" * 32 + "\n"},
+        {"bytes": -1}, {"bytes": 1.5}, {"bytes": 2**60}, {"bytes": True}, {"parameters": -1},
+        {"dtype": "int8"}, {"dtype": "float8"},
+        {"file": "../model.safetensors"}, {"file": "/model.safetensors"}, {"file": "model.bin"},
+        {"file": "a/../../b.safetensors"}, {"file": "C:/x.safetensors"}, {"file": ""},
+        {"file": "a\\..\\b.safetensors"}, {"file": "a\0.safetensors"}, {"file": "a//b.safetensors"},
+        {"file": "./a.safetensors"}, {"file": "a\n.safetensors"},
+        {"sources": ["hf:org/name"]}, {"sources": ["hf:org/name@main"]},
+        {"sources": [f"hf:../name@{'1' * 40}"]}, {"sources": [f"hf:org/na..me@{'1' * 40}"]},
+        {"sources": [f"https://x@{'1' * 40}"]}, {"sources": ["package:../x"]},
+        {"sources": ["package:/etc/passwd"]}, {"sources": [f"file:relative@{'1' * 40}"]},
+        {"sources": [f"file:/a/../b@{'1' * 40}"]}, {"sources": [f"file:/a\0@{'1' * 40}"]},
+        {"sources": ["file:/a"]}, {"sources": [f"file:/a@{'g' * 40}"]},
+        {"config": {"a": {"b": 1}}}, {"config": {"a": [[[1]]]}}, {"metrics": {"a": "b"}},
+        {"metrics": {"a": None}}, {"classes": [1]}, {"unknown": 1},
+    ],
+    ids=lambda changes: ", ".join(f"{k}={v!r}"[:50] for k, v in changes.items()),
+)  # fmt: skip
+def test_an_entry_that_says_what_it_may_not_say(changes):
+    refused(text_of(document(**changes)), "is not a list of weights")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not a list of weights"),
+        (b"not JSON", "not a list of weights"),
+        (b"\xff\xfe", "not a list of weights"),
+        (b"[]", "not a list of weights"),
+        (b"null", "not a list of weights"),
+        (b'{"version": 1}', "weights"),
+        (b'{"version": 2, "weights": []}', "version must be 1"),
+        (b'{"version": true, "weights": []}', "not a list of weights"),
+        (b'{"version": 1, "weights": [], "more": 1}', "unknown field"),
+        (b'{"version": 1, "version": 1, "weights": []}', "'version' occurs twice"),
+        (b'{"version": 1, "weights": []} x', "not a list of weights"),
+        (b'{"version": 1, "weights": ' + b"[" * 100_000, "not a list of weights|too deep"),
+        (b"[" * 100_000, "not a list of weights|too deep"),
+        (b'{"a":' * 100_000, "not a list of weights|too deep"),
+    ],
+)
+def test_a_document_that_is_no_manifest(data, words):
+    refused(data, words)
+
+
+def test_a_manifest_that_is_too_big_is_not_even_decoded():
+    refused(b" " * (manifest.LARGEST + 1), "bytes; .* are allowed")
+    with pytest.raises(ManifestError, match="are allowed"):
+        parse(b" " * (manifest.LARGEST_ENTRY + 1), Weights, "config.json")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_none(number):
+    text = text_of(document()).replace(b"0.5}", number.encode() + b"}")
+    assert number.encode() in text
+    refused(text, "not a list of weights")
+
+
+KEYS = ['"lr": 0.1', '"test_accuracy": 0.5', '"num_classes": 10', '"license": "mit"', '"size": 32']
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+@pytest.mark.parametrize("disguise", [False, True])
+def test_a_key_twice_is_refused_however_it_is_written(key, blank, disguise):
+    """Also where the quick way of counting keys is led astray."""
+    text = text_of(document(license="mit")).decode()
+    assert key in text
+    again = key.replace('":', f'"{blank}:')
+    changed = text.replace(key, f"{key}, {again}")
+    if disguise:  # a text that begins with a colon looks like one key more
+        changed = changed.replace('["a", "b"]', '["a", ":b"]')
+    refused(changed.encode(), "occurs twice")
+    if key == '"lr": 0.1':
+        escaped = text.replace(key, f'{key}, "l\\u0072": 0.2')
+        refused(escaped.encode(), "occurs twice")
+
+
+def test_odd_but_unique_keys_are_fine():
+    text = text_of(document(classes=[":a", '":', "b\\"], recipe={":": 1, '"': 2})).decode()
+    (weights,) = parse(text.replace('"lr":', '"lr" :').encode(), Manifest, "m").weights
+    assert weights.classes[0] == ":a"
+
+
+def test_a_name_twice_is_refused():
+    refused(text_of(document(), document()), "a name occurs twice")
+
+
+def test_one_bad_manifest_does_not_hide_the_others(tmp_path, monkeypatch):
+    (tmp_path / "own.json").write_text("{")
+    good = tmp_path / "good.json"
+    write(good, [entry()])
+    monkeypatch.setattr(manifest, "core_manifest", lambda: good)
+    listed, problems = all_weights()
+    assert [one.weights.name for one in listed] == ["mlp.made_up"] and len(problems) == 1
+
+
+def test_a_change_is_written_only_if_there_is_one(tmp_path):
+    path = tmp_path / "own.json"
+    with changing(path) as entries:
+        entries["mlp.made_up"] = entry()
+    before = path.stat().st_mtime_ns
+    with changing(path) as entries:
+        entries["mlp.made_up"] = entry()
+    assert path.stat().st_mtime_ns == before
+    with pytest.raises(RuntimeError), changing(path) as entries:
+        entries.clear()
+        raise RuntimeError
+    assert len(read(path).weights) == 1
+
+
+def test_what_cannot_be_read_back_is_not_written(tmp_path):
+    wrong = msgspec.structs.replace(entry())
+    msgspec.structs.force_setattr(wrong, "bytes", -1)
+    with pytest.raises(ManifestError):
+        write(tmp_path / "own.json", [wrong])
+    assert not (tmp_path / "own.json").exists()
+
+
+def test_an_entry_of_a_plugin_that_is_not_installed_shows_the_pip_command(tmp_path, zoo_command):
+    write(tmp_path / "own.json", [entry(name="net.x", model="net", distribution="zoo-net")])
+    shown = zoo_command("list", "--weights", ZOO_MANIFEST=str(tmp_path / "own.json")).stdout
+    assert "net.x" in shown and "pip install zoo-net" in shown and "50.00 %" in shown
+    missing = zoo_command("pull", "net", status=1, ZOO_MANIFEST=str(tmp_path / "own.json"),
+                          HF_ENDPOINT="http://127.0.0.1:9").stderr  # fmt: skip
+    assert "cannot be reached" in missing

@@ -1,0 +1,79 @@
+"""zoo list --weights. Made for 10,000 entries: it looks into no weight file."""
+
+from __future__ import annotations
+
+import fnmatch
+import gc
+from typing import Any
+
+from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.hub.store import packaged_file, stored_digests
+from zoo_core.manifest import Listed, Weights, all_weights
+from zoo_core.registry import plugin_of, registry
+from zoo_core.report.facts import percent
+
+
+def show_weights(text: str, dataset: str, plugin: str, as_json: bool) -> None:
+    gc.disable()  # for the rest of this process: it would search 10,000 entries for cycles
+    listed, problems = all_weights()
+    chosen = [
+        one
+        for one in listed
+        if matches(one.weights, text)
+        and dataset in ("", one.weights.dataset)
+        and plugin in ("", one.weights.plugin)
+    ]
+    here = stored_digests()
+    installed = {(entry.name, plugin_of(entry)) for entry in registry().models}
+    rows = [row(one, here, installed) for one in chosen]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"],
+            [
+                [r["name"], r["dataset"], r["parameters"], size(r["bytes"]), score(r["metrics"]),
+                 r["here"], r["install"] or "-"]
+                for r in rows
+            ],
+        )  # fmt: skip
+    elif listed:
+        note(f"None of the {len(listed)} weights matches; zoo list --weights shows them all.")
+    else:
+        note("No weights are published yet. zoo publish RUN --to file:FOLDER would be a start.")
+    for problem in problems:
+        note(f"Warning: {problem}")
+
+
+def matches(weights: Weights, text: str) -> bool:
+    if any(character in text for character in "*?["):
+        return fnmatch.fnmatchcase(weights.name, text)
+    return text.lower() in weights.name
+
+
+def row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[str, Any]:
+    weights = one.weights
+    known = (weights.model, weights.plugin) in installed
+    return {
+        "name": weights.name,
+        "model": weights.model,
+        "plugin": weights.plugin,
+        "dataset": weights.dataset,
+        "parameters": weights.parameters,
+        "bytes": weights.bytes,
+        "metrics": weights.metrics,
+        "here": weights.sha256 in here or packaged_file(one) is not None,
+        "install": "" if known else f"pip install {weights.distribution}",
+        "sha256": weights.sha256,
+        "license": weights.license,
+        "sources": weights.sources,
+        "manifest": one.manifest,
+    }
+
+
+def score(metrics: dict[str, float]) -> str | None:
+    """The accuracy if there is one, otherwise the first figure."""
+    for name, value in metrics.items():
+        if name.endswith("accuracy"):
+            return percent(value)
+    return next((f"{name} {value:.4g}" for name, value in metrics.items()), None)

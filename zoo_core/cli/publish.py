@@ -1,0 +1,63 @@
+"""zoo publish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zoo_core.cli.names import complete_runs
+from zoo_core.cli.output import note, print_json, print_table, size
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  zoo publish latest --to hf:org/name --dry-run
+  zoo publish latest --to hf:org/name --license mit
+  zoo publish runs/cnn-... --to file:/shared/weights/cnn --tag ours
+"""
+)
+@click.argument("run", shell_complete=complete_runs)
+@click.option("--to", required=True, help="hf:ORG/NAME, or file:FOLDER for a disk that you share.")
+@click.option("--tag", default="", help="The part after the dot of model.tag (default: dataset).")
+@click.option("--license", default="", help="Of the weights, mit for example.")
+@click.option("--private", is_flag=True, help="If the repository is new, make it a private one.")
+@click.option("--message", default="", help="Of the commit.")
+@click.option("--dry-run", is_flag=True, help="Show the files and the card; publish nothing.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    run: str, to: str, tag: str, license: str, private: bool, message: str, dry_run: bool,
+    runs: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Publish the weights of a run, with a card.
+
+    RUN is a path, a name in the runs folder, or latest. What was published is pulled again, checked
+    and compared with the run before it is listed in your manifest.
+    """
+    from zoo_core.hub.publish import plan, publish
+    from zoo_core.hub.repository import CARD, CONFIG, MODEL
+    from zoo_core.train.run import find_run
+
+    planned = plan(find_run(run, runs, trained=True), to, tag=tag, license=license)
+    files = {
+        CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(planned.card.encode()),
+    }  # fmt: skip
+    if dry_run:
+        if as_json:
+            print_json({"to": planned.reference, "name": planned.weights.name, "files": files,
+                        "card": planned.card})  # fmt: skip
+            return
+        note(f"This would be published as {planned.weights.name} to {planned.reference}:")
+        print_table(["file", "#size"], [[name, size(bytes_)] for name, bytes_ in files.items()])
+        click.echo(f"\n{planned.card}")
+        return
+    done = publish(planned, message=message, private=private)
+    source = done.weights.sources[0]
+    if as_json:
+        print_json({"name": done.weights.name, "source": source, "revision": done.revision,
+                    "new": done.new, "sha256": done.weights.sha256})  # fmt: skip
+        return
+    note("Published, pulled again and checked." if done.new else "The same bytes were there.")
+    click.echo(f"{done.weights.name}  {source}")

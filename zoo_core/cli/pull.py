@@ -1,0 +1,41 @@
+"""zoo pull."""
+
+from __future__ import annotations
+
+import click
+
+from zoo_core.cli.names import complete_weights
+from zoo_core.cli.output import print_json, size
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  zoo pull cnn.cifar10
+  zoo pull cnn mlp                the weights of each one's own dataset
+  zoo pull hf:org/name@v1
+"""
+)
+@click.argument(
+    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_weights
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(names: tuple[str, ...], as_json: bool) -> None:
+    """Bring weights to this machine and check them.
+
+    NAME is a model, model.tag, hf:ORG/NAME[@REVISION] or file:FOLDER. The model's plugin need not
+    be installed; if it is, the tensors are compared with the model as well.
+    """
+    from zoo_core.hub.find import find
+    from zoo_core.hub.found import check
+
+    rows = []
+    for name in names:
+        checked = check(find(name))
+        file = checked.file
+        rows.append({"name": name, "path": str(file.path), "bytes": file.bytes,
+                     "sha256": file.sha256, "fits": checked.fits})  # fmt: skip
+        if not as_json:
+            click.echo(f"{name}  {size(file.bytes)}  {file.path}")
+    if as_json:
+        print_json(rows)

@@ -1,0 +1,45 @@
+"""zoo remove."""
+
+from __future__ import annotations
+
+import click
+
+from zoo_core.cli.names import complete_weights
+from zoo_core.errors import UnknownName, UsageError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  zoo remove cnn.cifar10
+  zoo remove --forget cnn.mine      take your own publication out of the list as well
+"""
+)
+@click.argument(
+    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_weights
+)
+@click.option("--forget", is_flag=True, help="Also drop NAME from your own manifest.")
+def command(names: tuple[str, ...], forget: bool) -> None:
+    """Delete the copy of weights on this machine.
+
+    NAME is a model, model.tag or a repository. What is published stays published.
+    """
+    from zoo_core.hub import store
+    from zoo_core.hub.find import published
+    from zoo_core.manifest import changing
+    from zoo_core.paths import user_manifest
+
+    for name in names:
+        if forget:
+            with changing(user_manifest()) as entries:
+                weights = entries.pop(name, None)
+            if weights is None:
+                raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
+            click.echo(f"{name} is no longer in {user_manifest()}")
+        else:
+            listed = published(name)
+            if listed is None:
+                raise UsageError(f"{name} is not published", "zoo runs remove deletes runs")
+            weights = listed.weights
+        removed = store.remove(weights)
+        click.echo(f"{name}: {'deleted' if removed else 'was not on this machine'}")

@@ -1,0 +1,79 @@
+"""zoo verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zoo_core.cli.names import complete_weights
+from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.errors import ZooError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  zoo verify                      everything on this machine
+  zoo verify cnn.cifar10
+  zoo verify latest               the weights of a run
+"""
+)
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=complete_weights)
+@click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(names: tuple[str, ...], runs: Path | None, as_json: bool) -> int:
+    """Read weights on this machine again, every byte, and check them.
+
+    NAME is a model, model.tag, a run, a .safetensors file or a repository. Nothing is fetched.
+    """
+    rows = [check(name, runs) for name in names] if names else everything()
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            ["weights", "#size", "state"],
+            [[r["name"], size(r["bytes"]) if r.get("bytes") else None, r["state"]] for r in rows],
+        )
+    else:
+        note("There are no weights on this machine; zoo pull NAME brings some.")
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def everything() -> list[dict[str, Any]]:
+    """What is in the store, by the names of the manifests, or by its digest where none lists it."""
+    from zoo_core.hub.store import stored_digests
+    from zoo_core.manifest import all_weights
+    from zoo_core.paths import cache_dir
+
+    names = {one.weights.sha256: one.weights.name for one in reversed(all_weights()[0])}
+    here = sorted((names.get(digest, digest), digest) for digest in stored_digests())
+    return [
+        check(name if digest in names else str(cache_dir("weights") / f"{digest}.safetensors"))
+        for name, digest in here
+    ]
+
+
+def check(name: str, runs: Path | None = None) -> dict[str, Any]:
+    from zoo_core.hub import found
+    from zoo_core.hub.find import find
+
+    try:
+        weights = find(name, runs, fetch=False)
+        if not weights.path.exists():
+            return {"name": name, "ok": False, "state": "not on this machine"}
+        checked = found.check(weights, rehash=True)
+    except ZooError as error:
+        return {"name": name, "ok": False, "state": str(error)}
+    words = ["ok" if weights.sha256 else "readable, but there is no digest to compare with"]
+    if checked.fits:
+        words.append(f"fits {checked.found.model}")
+    return {
+        "name": name,
+        "ok": True,
+        "state": ", ".join(words),
+        "path": str(weights.path),
+        "bytes": checked.file.bytes,
+        "sha256": checked.file.sha256,
+    }

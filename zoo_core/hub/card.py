@@ -1,0 +1,129 @@
+"""The card of published weights: README.md, for people and for the Hub's own pages.
+
+Written from run.json alone and without the time of publishing: the same run has the same card.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from zoo_core.manifest import Weights
+
+TASKS = {
+    "classification": "image-classification",
+    "generation": "unconditional-image-generation",
+    "clustering": "image-feature-extraction",
+}
+
+
+def card(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
+    """The text of README.md. document: the run.json of the run."""
+    return f"---\n{_front(weights, document)}---\n\n{_body(weights, document, reference)}"
+
+
+def _front(weights: Weights, document: Mapping[str, Any]) -> str:
+    """YAML; every value is written as JSON, which is YAML as well and needs no library."""
+    task = TASKS.get(next(iter(document["model"]["kinds"])), "image-classification")
+    metrics = [
+        {"type": name.partition("_")[2], "name": name, "value": value, "verified": False}
+        for name, value in weights.metrics.items()
+    ]
+    results = {
+        "task": {"type": task},
+        "dataset": {"type": weights.dataset, "name": weights.dataset, "split": _split(weights)},
+        "metrics": metrics,
+    }
+    fields: dict[str, Any] = {
+        "library_name": "zoo",
+        "pipeline_tag": task,
+        "tags": ["zoo", weights.model],
+        "datasets": [weights.dataset],
+        "model-index": [{"name": weights.name, "results": [results] if metrics else []}],
+    }
+    if weights.license:
+        fields = {"license": weights.license, **fields}
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in fields.items())
+
+
+def _split(weights: Weights) -> str:
+    return next(iter(weights.metrics), "test").partition("_")[0]
+
+
+def _body(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
+    data, result = document["dataset"], document["result"]
+    options = ", ".join(f"{name} {value}" for name, value in weights.config.items())
+    shown = weights.classes[:20]
+    classes = ", ".join(shown) + (", ..." if len(shown) < len(weights.classes) else "")
+    scores = "".join(
+        f"| {name.replace('_', ' ')} | {value:.4f} |\n" for name, value in weights.metrics.items()
+    )
+    recipe = "".join(f"| {name} | {value} |\n" for name, value in weights.recipe.items())
+    return f"""# {weights.name}
+
+`{weights.model}` of [{weights.distribution}](#use-it), trained on {weights.dataset}.
+
+| | |
+|---|---|
+| parameters | {weights.parameters:,} |
+| size | {weights.bytes / 1e6:.1f} MB, {weights.dtype} |
+| options | {options} |
+| classes | {f"{len(weights.classes)}: {classes}" if classes else "none"} |
+| sha256 | `{weights.sha256}` |
+
+## Figures
+
+| measured on the {_split(weights)} split, {data[_split(weights)]:,} pictures | |
+|---|---|
+{scores}
+## Use it
+
+```console
+$ pip install {weights.distribution}
+```
+
+```python
+import zoo
+
+model = zoo.load("{reference}")
+print(zoo.predict(model, "picture.jpg"))
+```
+
+## How it was trained
+
+{_training(document, result)}
+
+| recipe: {document["recipe_name"]} | |
+|---|---|
+{recipe}"""
+
+
+def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """What a reader has to know to believe the figures, the inconvenient parts too."""
+    data, recipe, place = document["dataset"], document["recipe"], document["environment"]
+    sentences = [
+        f"One run with seed {recipe['seed']}, on {data['train']:,} pictures for "
+        f"{result['epochs']} epoch(s), {result['seconds']:,.0f} seconds of training on "
+        f"{place.get('device', '?')} ({place.get('processor', 'unknown processor')}).",
+        f"Other seeds were not tried here, so the figures say nothing about how much they vary; "
+        f"the test set has {data['test']:,} pictures.",
+        f"{data['validation']:,} pictures of the training set were kept out to choose by."
+        if data["validation"]
+        else "Nothing was chosen by looking at a validation set.",
+    ]
+    if result["stopped_early"]:
+        sentences.append("It stopped early, when the validation loss no longer fell.")
+    if result["best_epoch"]:
+        sentences.append(f"The best epoch of the validation loss was {result['best_epoch']}.")
+    if recipe["subset"] < 1:
+        sentences.append(f"Only {recipe['subset']:.0%} of the training set was used.")
+    if recipe["init"]:
+        sentences.append("It did not start from random weights but from trained ones.")
+    versions = ", ".join(
+        f"{name} {place[name]}"
+        for name in ("zoo-core", "python", "numpy", "torch")
+        if name in place
+    )
+    sentences.append(f"Versions: {versions}. The data has the digest `{data['digest'][:16]}`.")
+    return "\n".join(sentences)

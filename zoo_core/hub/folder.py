@@ -1,0 +1,108 @@
+"""A folder as a hub: a team without the Hub shares weights on a disk.
+
+    FOLDER/main                  the current revision, 40 digits
+    FOLDER/<revision>/...        the same three files as in a repository of the Hub
+
+A revision is a digest of its files. It appears as a whole, is never changed, and `main` moves to it
+in one step: whoever reads meanwhile sees the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from zoo_core.errors import HubError
+from zoo_core.files import atomic_write, locked, open_regular, read_bytes, temporary_folder
+from zoo_core.hub.repository import Stored
+from zoo_core.manifest import COMMIT
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reference = f"file:{path}"
+
+    def resolve(self, revision: str) -> str:
+        if COMMIT.fullmatch(revision):
+            if not (self.path / revision).is_dir():
+                raise HubError(f"{self.reference} has no revision {revision}")
+            return revision
+        try:
+            commit = read_bytes(self.path / "main", 100, follow=False).decode("ascii").strip()
+        except FileNotFoundError:
+            raise HubError(
+                f"there are no weights in {self.path}", "zoo publish RUN --to file:FOLDER puts some"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise HubError(f"{self.path / 'main'} cannot be read: {error}") from error
+        if COMMIT.fullmatch(commit) is None:
+            raise HubError(f"{self.path / 'main'} names no revision")
+        return commit
+
+    def stored(self, commit: str, file: str) -> Stored:
+        with self._reading(file):
+            return Stored("", self._file(commit, file).stat().st_size)
+
+    def fetch(self, commit: str, file: str, folder: Path) -> Path:
+        with self._reading(file):
+            source = open_regular(self._file(commit, file), follow=False)
+        target = folder / Path(file).name
+        with source, target.open("wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
+        return target
+
+    def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
+        commit = revision_of(files)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with locked(self.path / "main", lambda: None):
+                if not (self.path / commit).is_dir():
+                    self._add(commit, files)
+                if not (self.path / "main").exists() or self.resolve("") != commit:
+                    with atomic_write(self.path / "main") as temporary:
+                        temporary.write_text(f"{commit}\n", "ascii")
+        except OSError as error:
+            raise HubError(f"{self.path} cannot be published to: {error.strerror}") from error
+        return commit
+
+    def _add(self, commit: str, files: Mapping[str, Path]) -> None:
+        with temporary_folder(self.path / "main") as folder:
+            complete = folder / commit
+            for name, path in files.items():
+                with atomic_write(complete / name) as temporary:
+                    shutil.copyfile(path, temporary)
+            complete.rename(self.path / commit)
+
+    def _file(self, commit: str, file: str) -> Path:
+        path = self.path
+        for part in (commit, *file.split("/")):
+            path = path / part
+            if path.is_symlink():  # it could lead out of the folder
+                raise OSError(errno.ELOOP, f"{path} is a symbolic link", str(path))
+        return path
+
+    @contextmanager
+    def _reading(self, file: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise HubError(f"{self.reference} has no {file} at this revision") from None
+        except OSError as error:
+            raise HubError(
+                f"{file} of {self.reference} cannot be read: {error.strerror}"
+            ) from error
+
+
+def revision_of(files: Mapping[str, Path]) -> str:
+    """40 digits that stand for these files, whatever their order."""
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        with files[name].open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        whole.update(f"{digest} {name}\n".encode())
+    return whole.hexdigest()[:40]

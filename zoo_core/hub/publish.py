@@ -1,0 +1,198 @@
+"""From a run to published weights: one commit, pulled again and checked, then the manifest."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from zoo_core.errors import HubError, UsageError, WeightsError
+from zoo_core.hub.card import card
+from zoo_core.hub.find import find, of_run
+from zoo_core.hub.found import Found, check, model_of
+from zoo_core.hub.load import load_found
+from zoo_core.hub.repository import (
+    CARD,
+    CONFIG,
+    MODEL,
+    Repository,
+    is_repository,
+    open_repository,
+)
+from zoo_core.manifest import Weights, all_weights, changing, parse
+from zoo_core.models import trainer_of
+from zoo_core.paths import user_manifest
+from zoo_core.train.run import Run
+from zoo_core.train.settings import ALWAYS, FIELDS, as_typed
+from zoo_core.types import NAME
+
+PROBES = 4  # pictures that the published model must answer exactly as the run's does
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that would be published, before anything is."""
+
+    weights: Weights
+    found: Found
+    card: str
+    reference: str  # of the repository
+
+    @property
+    def config(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self.weights), indent=2) + b"\n"
+
+
+@dataclass(frozen=True)
+class Published:
+    weights: Weights
+    revision: str
+    new: bool  # False where the repository held the same bytes already
+
+
+def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
+    """Check a run and describe what its publication would be."""
+    if not is_repository(to):
+        raise UsageError(
+            f"{to!r} is no place to publish to", "write hf:ORGANISATION/NAME or file:FOLDER"
+        )
+    repository, revision = open_repository(to)
+    if revision:
+        raise UsageError(f"a publication makes its own revision; leave out @{revision}")
+    document = run.read()
+    checked = check(of_run(run))
+    found, file = checked.found, checked.file
+    if len(file.dtypes) != 1:
+        raise WeightsError(f"{file.path} mixes floats of several dtypes")
+    model, dataset = document["model"], document["dataset"]["name"]
+    tag = tag or re.sub(r"[^a-z0-9]+", "_", Path(dataset).name.lower()).strip("_") or "weights"
+    if NAME.fullmatch(tag) is None:
+        raise UsageError(f"{tag!r} is no tag", "lower-case letters, digits, _ and -")
+    weights = Weights(
+        name=f"{model['name']}.{tag}",
+        model=model["name"],
+        plugin=model["plugin"],
+        distribution=model["distribution"],
+        config=_without_paths(found),
+        dataset=tag if os.sep in dataset else dataset,  # not where the pictures are on this disk
+        classes=found.classes,
+        preprocess=dict(found.preprocess),
+        file=MODEL,
+        sha256=file.sha256,
+        bytes=file.bytes,
+        dtype=file.dtypes.pop(),
+        parameters=document["parameters"]["total"],
+        metrics=dict(found.metrics),
+        recipe=_recipe(document["recipe"]),
+        license=license,
+        sources=(),
+    )
+    weights = parse(msgspec.json.encode(weights), Weights, f"the entry of {run.name}")
+    return Plan(weights, found, card(weights, document, repository.reference), repository.reference)
+
+
+def _without_paths(found: Found) -> dict[str, Any]:
+    """The options of the model; a path of this disk, weights to start from say, is none of them."""
+    defaults = model_of(found)[0].options
+    return {
+        name: defaults[name] if isinstance(value, str) and Path(value).is_absolute() else value
+        for name, value in found.config.items()
+    }
+
+
+def _recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from a plain Recipe(), in the words of --set, without paths of this disk."""
+    kept: dict[str, Any] = {}
+    for name, value in recipe.items():
+        if isinstance(value, Mapping):
+            kept |= {f"{name}.{option}": _plain(item) for option, item in value.items()}
+        elif name in ALWAYS or as_typed(value) != as_typed(FIELDS.get(name)):
+            kept[name] = "trained weights" if name == "init" else value
+    return kept
+
+
+def _plain(value: Any) -> Any:
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+def publish(plan: Plan, *, message: str = "", private: bool = False) -> Published:
+    """Publish, pull what was published into an empty cache, check it, and list it."""
+    _refuse_taken_name(plan.weights)
+    expected = answers(load_found(plan.found))
+    repository, _ = open_repository(plan.reference)
+    with tempfile.TemporaryDirectory() as folder:
+        config, readme = Path(folder) / CONFIG, Path(folder) / CARD
+        config.write_bytes(plan.config)
+        readme.write_text(plan.card, "utf-8")
+        files = {CONFIG: config, MODEL: plan.found.path, CARD: readme}
+        before = _newest(repository)
+        revision = repository.publish(
+            files, message or f"{plan.weights.name}, {plan.weights.sha256[:12]}", private
+        )
+    pinned = f"{repository.reference}@{revision}"
+    with _empty_cache():
+        found = find(pinned)
+        if found.sha256 != plan.weights.sha256 or answers(load_found(found)) != expected:
+            raise WeightsError(
+                f"{pinned} does not give what {plan.found.source} gives; it is not listed"
+            )
+    weights = msgspec.structs.replace(plan.weights, sources=(pinned,))
+    with changing(user_manifest()) as entries:
+        entries[weights.name] = weights
+    return Published(weights, revision, revision != before)
+
+
+def _refuse_taken_name(weights: Weights) -> None:
+    for one in all_weights()[0]:
+        same = one.weights.name == weights.name and one.weights.plugin == weights.plugin
+        if same and one.manifest != "your manifest" and one.weights.sha256 != weights.sha256:
+            raise UsageError(
+                f"{one.manifest} lists other weights called {weights.name}",
+                "choose another tag with --tag",
+            )
+
+
+def _newest(repository: Repository) -> str:
+    try:
+        return repository.resolve("")
+    except HubError:
+        return ""
+
+
+@contextmanager
+def _empty_cache() -> Iterator[None]:
+    """A cache that has nothing, so that nothing in it can stand in for what was published."""
+    before = os.environ.get("ZOO_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ZOO_CACHE"] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["ZOO_CACHE"]
+            else:
+                os.environ["ZOO_CACHE"] = before
+
+
+def probes(model: Any) -> Any:
+    """A few made-up pictures, the same ones everywhere, as a loaded model is given them."""
+    import numpy as np
+
+    preprocess = model.zoo.preprocess
+    shape = (PROBES, preprocess.stored_size, preprocess.stored_size, preprocess.stored_channels)
+    pixels = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    return preprocess.batch(list(pixels), backend=trainer_of(model.zoo.entry).backend)
+
+
+def answers(model: Any) -> bytes:
+    """What a classifier says about them, to the last bit."""
+    if "classification" not in model.zoo.entry.kinds:
+        return b""
+    return trainer_of(model.zoo.entry).predict_batch(model, probes(model)).tobytes()
