@@ -65,7 +65,8 @@ def open_regular(path: Path, *, follow: bool = True) -> io.BufferedReader:
 def read_bytes(path: Path, most: int, *, follow: bool = True) -> bytes:
     """The content of a file, at most one byte more than `most`: enough to see that it is longer."""
     with open_regular(path, follow=follow) as file:
-        return file.read(most + 1)
+        # Not `most`, for which the memory would be taken whatever the file holds.
+        return file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
 
 
 @contextmanager

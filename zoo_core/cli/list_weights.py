@@ -19,7 +19,7 @@ def show_weights(text: str, dataset: str, plugin: str, as_json: bool) -> None:
     chosen = [
         one
         for one in listed
-        if matches(one.weights, text)
+        if (not text or matches(one.weights, text))
         and dataset in ("", one.weights.dataset)
         and plugin in ("", one.weights.plugin)
     ]
