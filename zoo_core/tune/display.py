@@ -1,4 +1,4 @@
-"""What a person sees of a search: a line for each trial, and on a terminal bars for the running one."""
+"""What a person sees of a search: a line for each trial, bars for the running one."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def open_pool(plan: Plan, data: Dataset, count: int) -> Executor:
         return Here()
     from zoo_core.tune.workers import Workers
 
-    return Workers(plan, data)
+    return Workers(plan.workers, data)
 
 
 class Here(Executor):

@@ -25,7 +25,8 @@ class Preset:
     settings: Mapping[str, Any]  # of the trials
     searcher: str
     trials: int
-    startup: int  # trials that TPE draws at random
+    startup: int  # trials before TPE begins to learn, drawn at random
+    guess: bool  # the first of them is the recipe's own values
     prune: bool
 
 
@@ -35,7 +36,7 @@ PART = {"subset": 0.2, "validation_fraction": 0.2}
 
 PRESETS = {
     # A fifth of the pictures, few trials, and those that cannot win end early.
-    "default": Preset("default", PART, "tpe", trials=12, startup=5, prune=True),
+    "default": Preset("default", PART, "tpe", trials=8, startup=5, guess=True, prune=True),
     # The published search to the letter. hyperopt draws its first 20 trials at random, so this one
     # is a random search, as the original was.
     "paper": Preset(
@@ -44,10 +45,10 @@ PRESETS = {
             **PART, "optimizer": "adam", "schedule": "constant", "warmup": 0.0, "augment": (),
             "batch_size": 128, "weight_decay": 0.0, "epochs": 50, "patience": 5, "seed": 3407,
         },
-        "tpe", trials=20, startup=20, prune=False,
+        "tpe", trials=20, startup=20, guess=False, prune=False,
     ),
 }  # fmt: skip
-MOST_EPOCHS, PATIENCE = 50, 3  # of trials whose rate is constant
+MOST_EPOCHS, PATIENCE = 50, 2  # of trials whose rate is constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,7 @@ class Plan:
     searcher: str = "tpe"
     trials: int
     startup: int = 0
+    guess: bool = False
     prune: bool = False
     workers: int = 1
     engine: str = "local"
@@ -144,7 +146,7 @@ def tune_plan(
     return Plan(
         model=qualified_name(entry), dataset=dataset, recipe=base, recipe_name=name, space=texts,
         preset=preset, searcher=searcher, trials=count,
-        startup=chosen.startup if startup is None else startup,
+        startup=chosen.startup if startup is None else startup, guess=chosen.guess,
         prune=chosen.prune if prune is None else prune, **how,
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from zoo_core.train.display import Display
 from zoo_core.train.run import Run
 from zoo_core.train.settings import override
 from zoo_core.tune.plan import Plan
-from zoo_core.tune.pruning import hopeless
+from zoo_core.tune.pruning import below_the_median, cannot_catch_up
 from zoo_core.tune.searcher import Suggestion
 from zoo_core.tune.space import as_settings
 from zoo_core.tune.trial import Trial, best_epoch, validation_losses
+from zoo_core.types import Recipe
 
 Lines = Sequence[Mapping[str, Any]]
 
@@ -35,6 +37,10 @@ class Task:
     rivals: tuple[tuple[float, ...], ...]  # losses of the trials that it may be compared with
     path: Path
     checkpoint_seconds: float = 30.0
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        return override(self.plan.recipe, as_settings(self.suggestion.parameters))
 
 
 def run_trial(
@@ -52,17 +58,15 @@ def run_trial(
 
     def give_up(lines: Lines) -> bool:
         nonlocal pruned
-        losses = validation_losses(lines)
-        pruned = listen(lines) or (plan.prune and hopeless(losses, task.rivals))
+        pruned = listen(lines) or (plan.prune and hopeless(task, validation_losses(lines)))
         return pruned
 
     error = ""
     try:
         entry = registry().models.get(plan.model)
-        recipe = override(plan.recipe, as_settings(task.suggestion.parameters))
         shown = shared_data(plan, data)
         job, trainer = training.prepare(
-            entry, recipe, shown, display, plan.device, None, task.checkpoint_seconds
+            entry, task.recipe, shown, display, plan.device, None, task.checkpoint_seconds
         )
         begun = run.settings_file.exists()
         if not begun:
@@ -81,6 +85,15 @@ def run_trial(
         error = describe(problem).partition(": ")[2] or describe(problem)
         Checkpoints(run.checkpoints).clear()
     return record(task, run.metrics(), error, pruned)
+
+
+def hopeless(task: Task, losses: Sequence[float]) -> bool:
+    epochs = task.recipe.epochs
+    if len(losses) >= epochs:  # it has ended by itself
+        return False
+    if task.recipe.schedule == "constant":
+        return cannot_catch_up(losses, task.rivals)
+    return below_the_median(losses, task.rivals, epochs)
 
 
 def record(task: Task, lines: Lines, error: str, pruned: bool) -> Trial:
@@ -106,7 +119,8 @@ def record(task: Task, lines: Lines, error: str, pruned: bool) -> Trial:
 
 def final_loss(lines: Lines) -> float | None:
     last = lines[-1] if lines else {}
-    return last.get("validation_loss", last.get("test_loss", last.get("train_loss")))
+    found = (last.get(f"{split}_loss") for split in ("validation", "test", "train"))
+    return next((float(loss) for loss in found if loss is not None), None)
 
 
 def shared_data(plan: Plan, data: Dataset) -> Dataset:

@@ -16,7 +16,7 @@ SEARCHERS = ("tpe", "random", "grid")
 
 
 class Suggestion(NamedTuple):
-    source: str  # tpe, random or grid
+    source: str  # recipe, random, tpe or grid
     parameters: Mapping[str, Any]  # names as after --set
 
 
@@ -50,10 +50,25 @@ class Grid:
         return Suggestion("grid", {axis.name: parameters[axis.name] for axis in self.axes})
 
 
-def make_searcher(name: str, axes: Sequence[Axis], seed: int, startup: int) -> Searcher:
-    """One of SEARCHERS. startup: trials that TPE draws at random before it begins to learn."""
+class AfterGuess:
+    """The recipe's own values first, so that bad trials have a rival; then another searcher."""
+
+    def __init__(self, guess: Mapping[str, Any], searcher: Searcher) -> None:
+        self.guess, self.searcher = guess, searcher
+
+    def suggest(self, number: int, seen: Sequence[Trial]) -> Suggestion:
+        if number == 1:
+            return Suggestion("recipe", self.guess)
+        return self.searcher.suggest(number, seen)
+
+
+def make_searcher(
+    name: str, axes: Sequence[Axis], seed: int, startup: int, guess: Mapping[str, Any] | None
+) -> Searcher:
+    """One of SEARCHERS. startup: trials before TPE begins to learn; guess: the first of them."""
     if name == "grid":
         return Grid(axes)
     from zoo_core.tune.hyperopt_search import Hyperopt
 
-    return Hyperopt(axes, seed, startup if name == "tpe" else None)
+    searcher = Hyperopt(axes, seed, startup if name == "tpe" else None)
+    return AfterGuess(guess, searcher) if guess else searcher

@@ -28,6 +28,11 @@ class Axis:
     whole: bool = False  # a range of whole numbers
     values: tuple[Any, ...] = ()  # of a choice
 
+    def holds(self, value: Any) -> bool:
+        if self.kind == "choice":
+            return value in self.values
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
     @property
     def ends(self) -> tuple[Any, ...]:
         """The values that have to work for all to work."""
@@ -49,6 +54,18 @@ def parse_space(texts: Iterable[str], entry: ModelEntry, recipe: Recipe) -> tupl
     if not axes:
         raise OptionError("there is nothing to search", FORMS)
     return tuple(axes)
+
+
+def recipe_values(axes: Iterable[Axis], entry: ModelEntry, recipe: Recipe) -> dict[str, Any] | None:
+    """What the recipe itself says on every axis; None where that lies outside of one."""
+    found: dict[str, Any] = {}
+    for axis in axes:
+        section, dot, option = axis.name.partition(".")
+        known = {**entry.options, **recipe.model} if section == "model" else recipe.task
+        found[axis.name] = known.get(option) if dot else getattr(recipe, axis.name)
+        if not axis.holds(found[axis.name]):
+            return None
+    return found
 
 
 def as_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,3 +165,14 @@ def axis_texts(space: Mapping[str, Any] | Iterable[str]) -> list[str]:
         f"{name}={given if isinstance(given, str) else choice_text(list(given))}"
         for name, given in space.items()
     ]
+
+
+def grid_texts(grid: Iterable[str]) -> list[str]:
+    """`lr=0.001,0.01` of a grid as the choice that it is."""
+    texts = []
+    for text in grid:
+        name, equals, values = text.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"{text!r} is not a part of a grid", "write NAME=A,B,C")
+        texts.append(f"{name}=choice:{values}")
+    return texts

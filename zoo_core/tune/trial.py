@@ -14,7 +14,7 @@ STATUSES = ("complete", "pruned", "failed")
 class Trial:
     number: int  # from 1
     parameters: Mapping[str, Any]  # names as after --set
-    source: str  # of the parameters: random, tpe or grid
+    source: str  # of the parameters: recipe, random, tpe or grid
     status: str  # one of STATUSES
     loss: float | None  # the best on the validation pictures; None: it failed
     epoch: int | None  # that had it

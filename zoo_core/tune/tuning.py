@@ -14,6 +14,7 @@ from zoo_core.data.arrays import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.registry import registry
+from zoo_core.targets import describe
 from zoo_core.train import training
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.job import process
@@ -22,11 +23,12 @@ from zoo_core.train.settings import override
 from zoo_core.tune.display import SearchDisplay
 from zoo_core.tune.engine import run_trials
 from zoo_core.tune.plan import Plan, axes_of, sweep_plan, tune_plan
+from zoo_core.tune.report import best_trial, write_recipe, write_search_report
 from zoo_core.tune.run_trial import shared_data
 from zoo_core.tune.search import Search, find_search, new_search
 from zoo_core.tune.searcher import Searcher, make_searcher
-from zoo_core.tune.space import as_settings, axis_texts
-from zoo_core.tune.trial import Trial, best_of
+from zoo_core.tune.space import as_settings, axis_texts, recipe_values
+from zoo_core.tune.trial import Trial
 from zoo_core.types import ModelEntry, Recipe
 
 
@@ -134,7 +136,8 @@ def _check(
             "a search is started by one process, not by torchrun", "use --workers for several"
         )
     axes = axes_of(plan, entry)
-    searcher = make_searcher(plan.searcher, axes, plan.recipe.seed, plan.startup)
+    guess = recipe_values(axes, entry, plan.recipe) if plan.guess else None
+    searcher = make_searcher(plan.searcher, axes, plan.recipe.seed, plan.startup, guess)
     quiet = Display(quiet=True)
     shown = shared_data(plan, data)
     first = searcher.suggest(1, []).parameters
@@ -162,7 +165,7 @@ def _work(
     with search.locked(), _resumable(search, plan):
         search.update(status="running")
         trials = run_trials(search, plan, searcher, data, display, seconds)
-        best = best_of(trials)
+        best = best_trial(plan, trials)
         if best is None:
             search.update(status="failed")
             raise TrainingError(
@@ -170,10 +173,21 @@ def _work(
                 f"each of them is a line of {search.trials_file}",
             )
         recipe = best_recipe(plan, best)
-        search.update(best=best.number)
+        write_recipe(search, plan, recipe, best)
         trained = _train_best(search, plan, entry, recipe, data, display, seconds, runs)
-        search.update(status="complete")
-    return SearchResult(search, trials, best, recipe, None, trained)
+        metrics = trained.metrics if trained else {}
+        result = {name: metrics[name] for name in ("accuracy", "loss") if name in metrics}
+        search.update(status="complete", best=best.number, result=result)
+    return SearchResult(search, trials, best, recipe, _report(search, display), trained)
+
+
+def _report(search: Search, display: SearchDisplay) -> Path | None:
+    """The report is the last thing: whatever goes wrong with it, the search is complete."""
+    try:
+        return write_search_report(search)
+    except Exception as error:
+        display.warn(f"the report could not be written: {describe(error)}")
+        return None
 
 
 @contextmanager
