@@ -366,9 +366,15 @@ def draw_trial_curves(path: Path, trials: Sequence[Trial], title: str) -> None:
     low, high = values[0], values[int(0.9 * (len(values) - 1))]
     axes.set_ylim(low - 0.05 * (high - low), high + 0.15 * (high - low) + 1e-9)
     axes.plot(best.epoch or 1, best.loss or 0.0, marker="o", color=INK, markersize=6, zorder=4)
-    label = f"best: trial {best.number}, epoch {best.epoch}"
-    axes.annotate(label, (best.epoch or 1, best.loss or 0.0), (0, -9), textcoords="offset points",
-                  ha="center", va="top", fontsize=8.5, color=INK)  # fmt: skip
+    label = f"best: trial {best.number},\nepoch {best.epoch}, {best.loss:.4g}"
+    losses = curves[best.number]
+    _label_ends(axes, [End(len(losses), losses[-1], label, INK)])
+    for source in dict.fromkeys(t.source for t in trials):
+        axes.plot([], [], color=SOURCES[source], linewidth=1.4, label=source)
+    if any(t.status == "pruned" for t in trials):
+        axes.plot([], [], color=INK, linewidth=1.1, linestyle="--", marker="o",
+                  markerfacecolor="white", markersize=5, label="pruned")  # fmt: skip
+    axes.legend(frameon=False, fontsize=8.5, loc="upper right")
     _save(figure, path)
 
 

@@ -57,12 +57,13 @@ class SearchDisplay:
         self._done = task.number - 1
 
     def end(self, trial: Trial) -> None:
-        better = trial.loss is not None and trial.loss < self._best
-        if better and trial.loss is not None:
-            self._best = trial.loss
+        # A sweep is judged by its accuracies, and all together.
+        better = self.plan.kind == "tune" and (trial.loss or math.inf) < self._best
+        self._best = min(self._best, trial.loss or math.inf)
         width = len(str(self.plan.trials))
+        word = "run" if self.plan.kind == "sweep" else "trial"
         self.say(
-            f"trial {trial.number:>{width}}/{self.plan.trials}  {settings_text(trial.parameters)}"
+            f"{word} {trial.number:>{width}}/{self.plan.trials}  {settings_text(trial.parameters)}"
             f"  {trial_outcome(trial)}{'  best so far' if better else ''}"
         )
 

@@ -31,7 +31,7 @@ class Hyperopt:
         # A seed for each trial, and the history made anew: there is no state to save.
         seed = (self.seed * 1_000_003 + number) % 2**31
         history = Trials()
-        history.insert_trial_docs([self._document(trial) for trial in seen])
+        history.insert_trial_docs([self.document(trial) for trial in seen])
         history.refresh()
         if self.startup is None or len(seen) < self.startup:
             source, (made,) = "random", rand.suggest([number], self._domain, history, seed)
@@ -49,7 +49,7 @@ class Hyperopt:
             return axis.values[int(drawn)]
         return round(float(drawn)) if axis.whole else float(drawn)
 
-    def _document(self, trial: Trial) -> dict[str, Any]:
+    def document(self, trial: Trial) -> dict[str, Any]:
         """A trial as hyperopt keeps it."""
         vals: dict[str, list[Any]] = {}
         for name, axis in self.axes.items():

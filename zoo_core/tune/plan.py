@@ -91,6 +91,8 @@ class Plan:
         With several workers a trial starts before its predecessors have ended. Which of them it
         knows is fixed, and not a matter of who is quicker: so the search can be repeated.
         """
+        if self.searcher == "grid" and not self.prune:
+            return self.trials  # nothing that it could learn from them
         return 2 * (self.workers - 1)
 
     def to_dict(self) -> dict[str, Any]:

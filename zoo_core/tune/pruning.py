@@ -24,6 +24,8 @@ def cannot_catch_up(losses: Losses, rivals: Sequence[Losses]) -> bool:
     if len(losses) < 2 or not rivals:
         return False
     lead = min(rivals, key=min)
+    if min(losses) <= min(lead):
+        return False
     hoped = max(lead.index(min(lead)) + 1 - len(losses), AHEAD)
     fall = max(losses[-2] - losses[-1], 0.0)
     return losses[-1] - fall * hoped > min(lead)

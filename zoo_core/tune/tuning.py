@@ -27,7 +27,7 @@ from zoo_core.tune.report import best_trial, write_recipe, write_search_report
 from zoo_core.tune.run_trial import shared_data
 from zoo_core.tune.search import Search, find_search, new_search
 from zoo_core.tune.searcher import Searcher, make_searcher
-from zoo_core.tune.space import as_settings, axis_texts, recipe_values
+from zoo_core.tune.space import Axis, as_settings, axis_texts, recipe_values
 from zoo_core.tune.trial import Trial
 from zoo_core.types import ModelEntry, Recipe
 
@@ -135,8 +135,11 @@ def _check(
         raise UsageError(
             "a search is started by one process, not by torchrun", "use --workers for several"
         )
-    axes = axes_of(plan, entry)
-    guess = recipe_values(axes, entry, plan.recipe) if plan.guess else None
+    if plan.engine == "ray":
+        from zoo_core.tune.ray_engine import import_ray
+
+        import_ray(plan)
+    axes, guess = _space(plan, entry)
     searcher = make_searcher(plan.searcher, axes, plan.recipe.seed, plan.startup, guess)
     quiet = Display(quiet=True)
     shown = shared_data(plan, data)
@@ -152,6 +155,12 @@ def _check(
     return searcher, about
 
 
+def _space(plan: Plan, entry: ModelEntry) -> tuple[tuple[Axis, ...], Mapping[str, Any] | None]:
+    """The axes, and where the plan wants it the recipe's own place on them."""
+    axes = axes_of(plan, entry)
+    return axes, recipe_values(axes, entry, plan.recipe) if plan.guess else None
+
+
 def _work(
     search: Search,
     plan: Plan,
@@ -164,7 +173,12 @@ def _work(
 ) -> SearchResult:
     with search.locked(), _resumable(search, plan):
         search.update(status="running")
-        trials = run_trials(search, plan, searcher, data, display, seconds)
+        if plan.engine == "ray":
+            from zoo_core.tune.ray_engine import run_on_ray
+
+            trials = run_on_ray(search, plan, *_space(plan, entry), data, display)
+        else:
+            trials = run_trials(search, plan, searcher, data, display, seconds)
         best = best_trial(plan, trials)
         if best is None:
             search.update(status="failed")
