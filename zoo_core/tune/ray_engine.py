@@ -59,6 +59,8 @@ def run_on_ray(
         return Task(plan, number, Suggestion(source, parameters), rivals, path)
 
     def keep(trial: Any, error: str = "", pruned: bool = False) -> None:
+        if names.get(trial.trial_id) in done:  # a trial that was stopped completes once more
+            return
         kept = record(task_of(trial), lines.get(trial.trial_id, []), error, pruned)
         done[kept.number] = kept
         search.append(kept)
