@@ -18,8 +18,9 @@ ENOUGH = 3  # rivals that make a median
 def cannot_catch_up(losses: Losses, rivals: Sequence[Losses]) -> bool:
     """For a constant learning rate, where a loss falls ever slower, and then rises.
 
-    So the last epoch's fall is more than a trial can hope for in the next ones. If it would not
-    reach the best rival with that, by the epoch in which that one was at its best, it never will.
+    So the last epoch's fall is more than a trial can hope for in each of the next ones. It is ended
+    if even that would not bring it to the best rival by the epoch in which that one was at its
+    best, or three epochs from now. What is given up is a trial that would win much later.
     """
     if len(losses) < 2 or not rivals:
         return False
