@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from zoo_core.report.facts import duration
@@ -46,6 +46,10 @@ class SearchDisplay:
 
     def warn(self, sentence: str) -> None:
         self._lines.warn(sentence)
+
+    def already(self, trials: Iterable[Trial]) -> None:
+        """What a resumed search has had before."""
+        self._best = min((t.loss for t in trials if t.loss is not None), default=math.inf)
 
     def of_trial(self) -> Display:
         """For the run itself; several at a time would write over each other."""

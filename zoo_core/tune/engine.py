@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from typing import Any
 
 from zoo_core.data.arrays import Dataset
+from zoo_core.errors import TrainingError
 from zoo_core.tune.display import SearchDisplay
 from zoo_core.tune.plan import Plan
 from zoo_core.tune.run_trial import Task, run_trial
@@ -25,6 +26,7 @@ def run_trials(
 ) -> list[Trial]:
     """All trials that the search has not had yet; each is kept as soon as it has ended."""
     done = search.trials()
+    display.already(done.values())
     waiting = [number for number in range(1, plan.trials + 1) if number not in done]
     running: dict[Future[Trial], int] = {}
 
@@ -49,7 +51,13 @@ def run_trials(
             ):
                 start(waiting.pop(0), pool)
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                trial = future.result()
+                try:
+                    trial = future.result()
+                except BrokenExecutor as error:
+                    raise TrainingError(
+                        "a worker died, for want of memory perhaps",
+                        f"zoo {plan.kind} --resume {search.path} goes on; fewer workers need less",
+                    ) from error
                 done[running.pop(future)] = trial
                 search.append(trial)
                 display.end(trial)

@@ -42,6 +42,7 @@ def run_on_ray(
     from ray.tune.schedulers import FIFOScheduler
 
     done = search.trials()
+    display.already(done.values())
     names: dict[str, int] = {}  # Ray's name of a trial -> our number
     lines: dict[str, list[Mapping[str, Any]]] = {}
     free = [number for number in range(1, plan.trials + 1) if number not in done]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.data.arrays import Dataset
-from zoo_core.errors import Interrupted
+from zoo_core.errors import Interrupted, ZooError
 from zoo_core.registry import registry
 from zoo_core.targets import describe
 from zoo_core.train import training
@@ -64,9 +64,8 @@ def run_trial(
     error = ""
     try:
         entry = registry().models.get(plan.model)
-        shown = shared_data(plan, data)
         job, trainer = training.prepare(
-            entry, task.recipe, shown, display, plan.device, None, task.checkpoint_seconds
+            entry, task.recipe, data, display, plan.device, None, task.checkpoint_seconds
         )
         begun = run.settings_file.exists()
         if not begun:
@@ -82,7 +81,7 @@ def run_trial(
     except Exception as problem:
         if isinstance(problem, OSError) or isinstance(problem.__cause__, OSError):
             raise  # a full disk is not the fault of the parameters
-        error = describe(problem).partition(": ")[2] or describe(problem)
+        error = str(problem) if isinstance(problem, ZooError) else describe(problem)
         Checkpoints(run.checkpoints).clear()
     return record(task, run.metrics(), error, pruned)
 

@@ -14,7 +14,7 @@ from zoo_core.types import ModelEntry, Recipe
 RANGES = ("log", "uniform")
 FORMS = "write NAME=log:LOW:HIGH, NAME=uniform:LOW:HIGH or NAME=choice:A,B,C"
 # Trials are compared by their loss on the same validation pictures of one dataset.
-SHARED = ("subset", "validation_fraction", "data", "patience", "restore_best")
+SHARED = ("subset", "validation_fraction", "data")
 
 
 @dataclass(frozen=True)

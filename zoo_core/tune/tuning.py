@@ -14,6 +14,7 @@ from zoo_core.data.arrays import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.registry import registry
+from zoo_core.report.facts import final_scores
 from zoo_core.targets import describe
 from zoo_core.train import training
 from zoo_core.train.display import Display, open_display
@@ -108,11 +109,11 @@ def resume(
             f"dataset {data.name} is no longer the one that {search.name} was started with",
             "start a new search, or bring the old pictures back",
         )
-    searcher, about = _check(plan, entry, data, display)
+    searcher, about = _check(plan, entry, data)
     for name, now in about["environment"].items():
         if (before := document["environment"].get(name)) != now:
             display.warn(f"{name} was {before} and is now {now}: the result may differ")
-    return _work(search, plan, entry, searcher, data, display, checkpoint_seconds, runs)
+    return _work(search, plan, entry, searcher, data, display, checkpoint_seconds)
 
 
 def _begin(
@@ -120,16 +121,14 @@ def _begin(
 ) -> SearchResult:
     display = SearchDisplay(plan, quiet)
     data = open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
-    searcher, about = _check(plan, entry, data, display)
+    searcher, about = _check(plan, entry, data)
     about |= {"created": datetime.now(UTC).isoformat(timespec="seconds"), "command": command}
     search = new_search(runs_root(runs), plan, data.name, about)
     display.say(f"{search.path}")
-    return _work(search, plan, entry, searcher, data, display, seconds, runs)
+    return _work(search, plan, entry, searcher, data, display, seconds)
 
 
-def _check(
-    plan: Plan, entry: ModelEntry, data: Dataset, display: SearchDisplay
-) -> tuple[Searcher, dict[str, Any]]:
+def _check(plan: Plan, entry: ModelEntry, data: Dataset) -> tuple[Searcher, dict[str, Any]]:
     """Whatever is wrong with any end of the space is said here, before a directory is made."""
     if process()[1] > 1:
         raise UsageError(
@@ -169,16 +168,16 @@ def _work(
     data: Dataset,
     display: SearchDisplay,
     seconds: float,
-    runs: Path | None,
 ) -> SearchResult:
+    shown = shared_data(plan, data)
     with search.locked(), _resumable(search, plan):
         search.update(status="running")
         if plan.engine == "ray":
             from zoo_core.tune.ray_engine import run_on_ray
 
-            trials = run_on_ray(search, plan, *_space(plan, entry), data, display)
+            trials = run_on_ray(search, plan, *_space(plan, entry), shown, display)
         else:
-            trials = run_trials(search, plan, searcher, data, display, seconds)
+            trials = run_trials(search, plan, searcher, shown, display, seconds)
         best = best_trial(plan, trials)
         if best is None:
             search.update(status="failed")
@@ -188,7 +187,9 @@ def _work(
             )
         recipe = best_recipe(plan, best)
         write_recipe(search, plan, recipe, best)
-        trained = _train_best(search, plan, entry, recipe, data, display, seconds, runs)
+        trained = None
+        if plan.train:
+            trained = _train_best(search, plan, entry, recipe, data, display, seconds)
         metrics = trained.metrics if trained else {}
         result = {name: metrics[name] for name in ("accuracy", "loss") if name in metrics}
         search.update(status="complete", best=best.number, result=result)
@@ -238,29 +239,26 @@ def _train_best(
     data: Dataset,
     display: SearchDisplay,
     seconds: float,
-    runs: Path | None,
-) -> training.Result | None:
+) -> training.Result:
     """A run of its own, beside the search; a resume of the search finds it again."""
-    if not plan.train:
-        return None
-    shown = open_display(display.quiet)
-    root = runs_root(runs)
     name = search.read().get("trained")
-    run = Run(root / name) if name else None
-    job, trainer = training.prepare(entry, recipe, data, shown, plan.device, None, seconds)
-    if run is None or not run.settings_file.exists():
-        document = training.describe_run(
-            job,
-            trainer,
-            plan.recipe_name,
-            plan.dataset,
-            f"zoo train --config {search.name}/best.toml",
+    run = Run(search.path.parent / name) if name else None
+    if run and run.settings_file.exists() and (document := run.read())["status"] == "complete":
+        page = run.path / "report.md"
+        _, scores = final_scores(document["result"], [])
+        return training.Result(
+            run, scores, document["result"]["seconds"], page if page.exists() else None
         )
-        run = new_run(root, entry.name, data.name)
+    shown = open_display(display.quiet)
+    job, trainer = training.prepare(entry, recipe, data, shown, plan.device, None, seconds)
+    if run and run.settings_file.exists():
+        job = replace(job, run=run, resume_from=run)
+    else:
+        command = f"zoo train --config {search.name}/best.toml"
+        document = training.describe_run(job, trainer, plan.recipe_name, plan.dataset, command)
+        run = new_run(search.path.parent, entry.name, data.name)
         run.write({"name": run.name, **document})
         search.update(trained=run.name)
         job = replace(job, run=run)
-    else:
-        job = replace(job, run=run, resume_from=run)
     display.say(f"Training the best on everything: {run.path}")
     return training.execute(job, trainer, report=True)
