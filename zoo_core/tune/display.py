@@ -15,7 +15,7 @@ from zoo_core.tune.trial import Trial
 
 
 class TrialBars(Bars):
-    """The bars of one run, below how far the search is; epochs leave no lines."""
+    """The bars of one run, and one for the search; epochs leave no lines."""
 
     def __init__(self, done: int, trials: int) -> None:
         super().__init__()

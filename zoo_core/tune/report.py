@@ -190,7 +190,7 @@ def markdown(
     parts = [
         f"# {plain(head)}",
         f"`{search.name}`, {document.get('created')}: `{document.get('command')}`",
-        table(facts(search, plan, document, trials, best).items()),
+        table(facts(plan, document, trials, best).items()),
         "## Runs" if sweep else "## Trials",
         table(cells, [title.lstrip("#") for title in titles]),
         *(f"![{name.removesuffix('.png')}](pictures/{name})" for name in pictures),
@@ -205,7 +205,6 @@ def markdown(
 
 
 def facts(
-    search: Search,
     plan: Plan,
     document: Mapping[str, Any],
     trials: Sequence[Trial],
