@@ -37,7 +37,6 @@ def run_on_ray(
     display: SearchDisplay,
 ) -> list[Trial]:
     """All trials that the search has not had yet."""
-    ray = import_ray(plan)
     from ray import tune
     from ray.tune.schedulers import FIFOScheduler
 
@@ -88,9 +87,8 @@ def run_on_ray(
         def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
             keep(trial, error="its worker died; Ray's logs say why")
 
-    started = not ray.is_initialized()
+    connect(plan)
     try:
-        start_ray(ray, plan)
         with tempfile.TemporaryDirectory(prefix="zoo-ray-") as storage:
             tuner = tune.Tuner(
                 tune.with_parameters(trainable, plan=plan, data=data, names=list(axes)),
@@ -108,12 +106,16 @@ def run_on_ray(
             if free:
                 tuner.fit()
     finally:
-        if started:
-            ray.shutdown()
+        disconnect()
     return [done[number] for number in sorted(done)]
 
 
-def import_ray(plan: Plan) -> Any:
+_ours = False  # whether the connection to Ray was made here, and so is ended here
+
+
+def connect(plan: Plan) -> None:
+    """To a Ray of our own with as many workers as asked for, or to one that runs already."""
+    global _ours
     if plan.searcher == "grid":
         raise OptionError("a grid is not for Ray", "use --workers for several at a time")
     # Less on the screen: our lines say what Ray's tables would.
@@ -124,11 +126,6 @@ def import_ray(plan: Plan) -> Any:
         import ray.tune
     except ImportError as error:
         raise missing_dependency("ray", "--engine ray") from error
-    return ray
-
-
-def start_ray(ray: Any, plan: Plan) -> None:
-    """A Ray of our own with as many workers as asked for, or one that runs already."""
     if ray.is_initialized():
         return
     where: dict[str, Any] = {"address": plan.address} if plan.address else {
@@ -138,11 +135,24 @@ def start_ray(ray: Any, plan: Plan) -> None:
         ray.init(**where, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise ZooError(
-            f"there is no Ray at {plan.address}: {describe(error)}"
+            f"Ray at {plan.address} could not be reached: {describe(error)}"
             if plan.address
             else f"Ray could not be started: {describe(error)}",
-            "leave --address out for a Ray on this machine" if plan.address else "",
+            "does it run there, and have you its token in RAY_AUTH_TOKEN? Without --address the "
+            "search starts a Ray on this machine"
+            if plan.address
+            else "without --engine ray, --workers runs trials in processes of this machine",
         ) from error
+    _ours = True
+
+
+def disconnect() -> None:
+    global _ours
+    if _ours:
+        import ray
+
+        ray.shutdown()
+        _ours = False
 
 
 def searcher(

@@ -134,10 +134,6 @@ def _check(plan: Plan, entry: ModelEntry, data: Dataset) -> tuple[Searcher, dict
         raise UsageError(
             "a search is started by one process, not by torchrun", "use --workers for several"
         )
-    if plan.engine == "ray":
-        from zoo_core.tune.ray_engine import import_ray
-
-        import_ray(plan)
     axes, guess = _space(plan, entry)
     searcher = make_searcher(plan.searcher, axes, plan.recipe.seed, plan.startup, guess)
     quiet = Display(quiet=True)
@@ -146,6 +142,10 @@ def _check(plan: Plan, entry: ModelEntry, data: Dataset) -> tuple[Searcher, dict
     for changes in ({}, *({axis.name: end} for axis in axes for end in axis.ends)):
         recipe = override(plan.recipe, as_settings({**first, **changes}))
         job, trainer = training.prepare(entry, recipe, shown, quiet, plan.device)
+    if plan.engine == "ray":
+        from zoo_core.tune.ray_engine import connect
+
+        connect(plan)
     about = {
         "dataset": {"name": data.name, "digest": data.digest, "classes": len(data.classes),
                     "train": len(job.parts[0]), "validation": len(job.parts[1])},
