@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -110,6 +112,7 @@ def run_on_ray(
     return [done[number] for number in sorted(done)]
 
 
+SECONDS = 10  # that a cluster has to answer
 _ours = False  # whether the connection to Ray was made here, and so is ended here
 
 
@@ -132,6 +135,9 @@ def connect(plan: Plan) -> None:
         "address": "local", "num_cpus": plan.workers, "include_dashboard": False,
     }  # fmt: skip
     try:
+        if host_port := re.fullmatch(r"([^:/]+):(\d+)", plan.address):
+            # Ray itself would go on trying for minutes.
+            socket.create_connection((host_port[1], int(host_port[2])), SECONDS).close()
         ray.init(**where, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise ZooError(
