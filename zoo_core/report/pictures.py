@@ -390,6 +390,7 @@ def draw_sweep(
     path: Path, axes: Sequence[Axis], runs: Sequence[Swept], title: str, chance: float, y: str
 ) -> None:
     """A panel for each axis; a line joins the runs that differ in this axis alone."""
+    title += "; dotted: chance, x: collapsed" if chance else ""
     figure = _figure(6.0 * len(axes), 4.2, title)
     for index, axis in enumerate(axes):
         panel = figure.add_subplot(1, len(axes), index + 1)
@@ -417,9 +418,6 @@ def draw_sweep(
         panel.set_xlim(-0.15, len(axis.values) - 0.85)
         if chance:
             panel.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
-            panel.annotate("chance; x: collapsed", (0.01, chance), (0, 3), fontsize=8.5, color=INK,
-                           xycoords=("axes fraction", "data"),
-                           textcoords="offset points")  # fmt: skip
         _label_ends(panel, ends)
     _save(figure, path)
 
