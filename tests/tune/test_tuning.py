@@ -103,6 +103,13 @@ def test_a_model_without_torch_is_tuned_too(small):
     assert len(result.trials) == 2 and result.trained.accuracy is not None
 
 
+def test_trials_may_start_from_weights_of_the_same_folder(small):
+    small["settings"]["epochs"] = 1
+    trained = zoo.train("mlp", "synthetic", **{**small, "settings": {**small["settings"]}})
+    found = zoo.tune("mlp", "synthetic", trials=1, train=True, init=trained.path.name, **small)
+    assert found.trained.run.read()["recipe"]["init"] == trained.path.name
+
+
 def test_several_workers_share_the_work(small):
     """That they find the same again and again is tested below, with kills."""
     small["settings"]["epochs"] = 2

@@ -38,6 +38,11 @@ class Task:
     path: Path
     checkpoint_seconds: float = 30.0
 
+    @property
+    def runs(self) -> Path:
+        """The folder that the search is in, where `init` finds other runs."""
+        return self.path.parents[2]
+
     @cached_property
     def recipe(self) -> Recipe:
         return override(self.plan.recipe, as_settings(self.suggestion.parameters))
@@ -65,7 +70,7 @@ def run_trial(
     try:
         entry = registry().models.get(plan.model)
         job, trainer = training.prepare(
-            entry, task.recipe, data, display, plan.device, None, task.checkpoint_seconds
+            entry, task.recipe, data, display, plan.device, task.runs, task.checkpoint_seconds
         )
         begun = run.settings_file.exists()
         if not begun:

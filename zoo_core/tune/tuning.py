@@ -109,7 +109,7 @@ def resume(
             f"dataset {data.name} is no longer the one that {search.name} was started with",
             "start a new search, or bring the old pictures back",
         )
-    searcher, about = _check(plan, entry, data)
+    searcher, about = _check(plan, entry, data, search.path.parent)
     for name, now in about["environment"].items():
         if (before := document["environment"].get(name)) != now:
             display.warn(f"{name} was {before} and is now {now}: the result may differ")
@@ -121,14 +121,16 @@ def _begin(
 ) -> SearchResult:
     display = SearchDisplay(plan, quiet)
     data = open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
-    searcher, about = _check(plan, entry, data)
+    searcher, about = _check(plan, entry, data, runs)
     about |= {"created": datetime.now(UTC).isoformat(timespec="seconds"), "command": command}
     search = new_search(runs_root(runs), plan, data.name, about)
     display.say(f"{search.path}")
     return _work(search, plan, entry, searcher, data, display, seconds)
 
 
-def _check(plan: Plan, entry: ModelEntry, data: Dataset) -> tuple[Searcher, dict[str, Any]]:
+def _check(
+    plan: Plan, entry: ModelEntry, data: Dataset, runs: Path | None
+) -> tuple[Searcher, dict[str, Any]]:
     """Whatever is wrong with any end of the space is said here, before a directory is made."""
     if process()[1] > 1:
         raise UsageError(
@@ -141,7 +143,7 @@ def _check(plan: Plan, entry: ModelEntry, data: Dataset) -> tuple[Searcher, dict
     first = searcher.suggest(1, []).parameters
     for changes in ({}, *({axis.name: end} for axis in axes for end in axis.ends)):
         recipe = override(plan.recipe, as_settings({**first, **changes}))
-        job, trainer = training.prepare(entry, recipe, shown, quiet, plan.device)
+        job, trainer = training.prepare(entry, recipe, shown, quiet, plan.device, runs)
     if plan.engine == "ray":
         from zoo_core.tune.ray_engine import connect
 
@@ -249,14 +251,14 @@ def _train_best(
         return training.Result(
             run, scores, document["result"]["seconds"], page if page.exists() else None
         )
-    shown = open_display(display.quiet)
-    job, trainer = training.prepare(entry, recipe, data, shown, plan.device, None, seconds)
+    shown, root = open_display(display.quiet), search.path.parent
+    job, trainer = training.prepare(entry, recipe, data, shown, plan.device, root, seconds)
     if run and run.settings_file.exists():
         job = replace(job, run=run, resume_from=run)
     else:
         command = f"zoo train --config {search.name}/best.toml"
         document = training.describe_run(job, trainer, plan.recipe_name, plan.dataset, command)
-        run = new_run(search.path.parent, entry.name, data.name)
+        run = new_run(root, entry.name, data.name)
         run.write({"name": run.name, **document})
         search.update(trained=run.name)
         job = replace(job, run=run)
