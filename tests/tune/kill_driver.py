@@ -2,8 +2,7 @@
 
     python kill_driver.py RUNS KILLS SEED WORKERS
 
-The framework is imported once and every child is forked from here. Each child works in a session
-of its own, so that what remains of it, its workers, can be counted.
+The framework is imported once and every child is forked from here.
 """
 
 from __future__ import annotations
