@@ -16,7 +16,8 @@ HEAVY = [
 @pytest.mark.parametrize(
     "arguments",
     [["list"], ["list", "--json"], ["list", "--datasets"], ["info", "cnn"], ["--help"], ["plugins"]]
-    + [["--version"], ["train", "--help"], ["cache"], ["info", "cifar10"], ["list", "--weights"]],
+    + [["--version"], ["train", "--help"], ["cache"], ["info", "cifar10"], ["list", "--weights"]]
+    + [["tune", "--help"], ["sweep", "--help"]],
     ids=" ".join,
 )
 def test_light_commands_import_nothing_heavy(arguments, tmp_path):

@@ -6,6 +6,7 @@
     result = zoo.train("cnn", epochs=3)         # trains on real data; result.accuracy, result.path
     zoo.predict(result.path, "cat.jpg")         # the most likely classes
     model = zoo.load("cnn")                     # the published weights, checked
+    zoo.tune("cnn", train=True)                 # searches the learning rate, then trains
     model = zoo.create("cnn", num_classes=10)   # a fresh, untrained network
 
 Plugin authors need nothing else: `zoo.hookimpl` marks hooks, `zoo.ModelEntry` and its siblings
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from zoo_core.api import list_models as list_models
     from zoo_core.api import load as load
     from zoo_core.api import predict as predict
+    from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
+    from zoo_core.api import tune as tune
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.sources import Source as Source
     from zoo_core.errors import SourceUnavailable as SourceUnavailable
@@ -45,7 +48,9 @@ _HOME = {
     "list_models": "zoo_core.api",
     "load": "zoo_core.api",
     "predict": "zoo_core.api",
+    "sweep": "zoo_core.api",
     "train": "zoo_core.api",
+    "tune": "zoo_core.api",
     "open_dataset": "zoo_core.data.datasets",
     "Source": "zoo_core.data.sources",
     "SourceUnavailable": "zoo_core.errors",

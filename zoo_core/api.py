@@ -13,6 +13,7 @@ from zoo_core.types import ModelEntry
 if TYPE_CHECKING:
     from zoo_core.train.predict import Prediction
     from zoo_core.train.training import Result
+    from zoo_core.tune.tuning import SearchResult
 
 
 def list_models(
@@ -97,6 +98,74 @@ def train(
         quiet=quiet,
         command="zoo.train(...)",
     )
+
+
+def tune(
+    model: str,
+    dataset: str = "",
+    /,
+    *,
+    preset: str = "default",
+    space: Mapping[str, Any] | Sequence[str] = (),
+    train: bool = False,
+    trials: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    runs: str | Path | None = None,
+    quiet: bool = False,
+    searcher: str = "",
+    startup: int | None = None,
+    prune: bool | None = None,
+    recipe: str = "",
+    workers: int = 1,
+    engine: str = "local",
+    address: str = "",
+    device: str = "auto",
+    **changes: Any,
+) -> SearchResult:
+    """Search the settings that train a model best, and train with them where `train` is True.
+
+        found = zoo.tune("cnn", space={"lr": "log:1e-4:1e-2", "batch_size": [64, 128]}, trials=20)
+        found.best.parameters, found.recipe, found.path
+
+    space: a range, "log:LOW:HIGH" or "uniform:LOW:HIGH", or a list of values for each setting; the
+    learning rate where nothing is said. changes, settings: those of all trials, as for `train`.
+    docs/search.md explains the rest.
+    """
+    from zoo_core.tune.tuning import tune as run
+
+    return run(
+        model, dataset, preset=preset, space=space, train=train, trials=trials,
+        settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None, quiet=quiet,
+        searcher=searcher, startup=startup, prune=prune, recipe=recipe, workers=workers,
+        engine=engine, address=address, device=device, command="zoo.tune(...)",
+    )  # fmt: skip
+
+
+def sweep(
+    model: str,
+    dataset: str = "",
+    /,
+    *,
+    grid: Mapping[str, Sequence[Any]],
+    recipe: str = "default",
+    settings: Mapping[str, Any] | None = None,
+    runs: str | Path | None = None,
+    quiet: bool = False,
+    workers: int = 1,
+    device: str = "auto",
+    **changes: Any,
+) -> SearchResult:
+    """Train a model with every combination of some settings; a run that fails is a row as well.
+
+    found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)
+    """
+    from zoo_core.tune.tuning import sweep as run
+
+    return run(
+        model, dataset, grid=grid, recipe=recipe, settings={**(settings or {}), **changes},
+        runs=Path(runs) if runs else None, quiet=quiet, workers=workers, device=device,
+        command="zoo.sweep(...)",
+    )  # fmt: skip
 
 
 def evaluate(run: str | Path, dataset: str = "", *, split: str = "test") -> dict[str, Any]:

@@ -19,6 +19,8 @@ COMMANDS = {
     "plugins": "Show the installed plugins and what became of each.",
     "data": "Fetch, check and look at datasets.",
     "train": "Train a model.",
+    "tune": "Search the settings that train a model best.",
+    "sweep": "Train a model with every combination of some settings.",
     "evaluate": "Measure a trained run: loss, accuracy, accuracy per class.",
     "predict": "Say what is on pictures.",
     "attention": "Draw where a transformer looks, layer by layer.",

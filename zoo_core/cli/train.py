@@ -19,6 +19,7 @@ Examples:
   zoo train cnn --dataset ./my_pictures           a folder of pictures for each class
   zoo train cnn --dataset ./my_pictures --init latest   start from trained weights
   zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
+  zoo train cnn --tune                            search the learning rate, then train
   zoo train --resume latest
   torchrun --nproc-per-node 2 -m zoo train cnn    in two processes (needs zoo-core[distributed])
 """
@@ -36,6 +37,7 @@ Examples:
 @click.option("--init", default="", help="Weights to start from: a run or a .safetensors file.")
 @click.option("--resume", default="", shell_complete=complete_runs, help="Go on with this run.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
+@click.option("--tune", is_flag=True, help="First search the learning rate; zoo tune has more.")
 @click.option("--compile", "compiled", is_flag=True, help="As --set compile=true.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
 @click.option(
@@ -57,6 +59,7 @@ def command(
     init: str,
     resume: str,
     device: str,
+    tune: bool,
     compiled: bool,
     runs: Path | None,
     checkpoint_every: float,
@@ -78,7 +81,8 @@ def command(
         "report": not no_report,
     }
     if resume:
-        if model or config or assignments or init or epochs or lr or seed is not None or dataset:
+        given = (model, config, assignments, init, epochs, lr, dataset, tune)
+        if any(given) or seed is not None:
             raise click.UsageError("--resume goes on with the settings of the run; give only RUN")
         from zoo_core.train import training
 
@@ -111,6 +115,16 @@ def command(
 
     from zoo_core.train import training
 
+    if tune:
+        from zoo_core.tune.tuning import tune as search
+
+        del how["report"]  # the search's report names the run's
+        found = search(
+            model, dataset or asked.dataset, recipe=recipe, settings=settings, device=device,
+            command=training.command_line(), train=True, **how,
+        )  # fmt: skip
+        _show(found.trained, as_json)
+        return
     result = training.train(
         model,
         dataset or asked.dataset,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -43,6 +43,8 @@ class Job:
     resume_from: Run | None = None
     checkpoint_seconds: float = 30.0
     init: Mapping[str, np.ndarray] | None = None  # tensors to start from, already checked
+    # Whether to stop, after the epochs so far; a function of these lines alone, see Loop.fit.
+    give_up: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
 
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray]:

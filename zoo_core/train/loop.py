@@ -195,7 +195,7 @@ class Loop:
             self._save()  # a resume must find the weights to start from, from the first step on
         try:
             with self.interruption:
-                while self.epoch < self.recipe.epochs and not self.stopping.stopped:
+                while self.epoch < self.recipe.epochs and not self._stopped():
                     self.run_epoch()
                 self._save()
         finally:
@@ -205,10 +205,16 @@ class Loop:
             tensors,
             epochs=self.epoch,
             best_epoch=self.stopping.best_epoch,
-            stopped_early=self.stopping.stopped,
+            stopped_early=self._stopped(),
             seconds=self.seconds,
             images_per_second=self.images / max(self.seconds, 1e-9),
         )
+
+    def _stopped(self) -> bool:
+        if self.stopping.stopped or self.job.give_up is None or self.job.run is None:
+            return self.stopping.stopped
+        # Asked again after a resume, and not remembered: the same lines give the same answer.
+        return self.job.give_up(self.job.run.metrics())
 
     def run_epoch(self) -> None:
         if self.batch == 0:

@@ -70,12 +70,37 @@ def train(
     """Train a model in a new run directory."""
     entry = registry().models.get(model)
     chosen = override(choose_recipe(entry, recipe), settings or {})
-    trainer = trainer_of(entry)
     display = open_display(quiet)
-    reference = dataset or entry.dataset
-    if is_path(reference):  # the run is used from other folders too
-        reference = str(Path(reference).expanduser().absolute())
+    reference = lasting(dataset or entry.dataset)
     data = open_dataset(reference, report=display.say, **chosen.data)
+    job, trainer = prepare(entry, chosen, data, display, device, runs, checkpoint_seconds)
+    document = describe_run(job, trainer, recipe, reference, command)
+    counted = document["parameters"]["trainable"]
+    if job.config == entry.options and entry.parameters not in (None, counted):
+        display.warn(
+            f"plugin {entry.provider.plugin if entry.provider else ''!r} declares "
+            f"{entry.parameters:,} parameters for {entry.name!r}, and it has {counted:,}"
+        )
+
+    if process()[0] == 0:
+        run = new_run(runs_root(runs), entry.name, data.name)
+        run.write({"name": run.name, **document})
+        display.say(f"{run.path}")
+        job = replace(job, run=run)
+    return execute(job, trainer, report)
+
+
+def prepare(
+    entry: ModelEntry,
+    chosen: Recipe,
+    data: Dataset,
+    display: Display,
+    device: str = "auto",
+    runs: Path | None = None,
+    checkpoint_seconds: float = 30.0,
+) -> tuple[Job, Trainer]:
+    """A job without a run yet; whatever is wrong with the settings is said here."""
+    trainer = trainer_of(entry)
     config, preprocess = fit_to_data(entry, chosen, data)
     spec = trainer.tensor_spec(entry, config)
     init = None
@@ -89,23 +114,9 @@ def train(
         entry, config, data, chosen, preprocess, None, Events(display.warn), display, device,
         checkpoint_seconds=checkpoint_seconds, init=init,
     )  # fmt: skip
-    # Whatever is wrong with the settings is said here, before a directory is made.
     trainer.check(job)
     job.training_loader(backend="numpy")
-    document = _document(job, trainer, recipe, reference, command)
-    counted = document["parameters"]["trainable"]
-    if config == entry.options and entry.parameters not in (None, counted):
-        display.warn(
-            f"plugin {entry.provider.plugin if entry.provider else ''!r} declares "
-            f"{entry.parameters:,} parameters for {entry.name!r}, and it has {counted:,}"
-        )
-
-    if process()[0] == 0:
-        run = new_run(runs_root(runs), entry.name, data.name)
-        run.write({"format": FORMAT, "name": run.name, "status": "running", **document})
-        display.say(f"{run.path}")
-        job = replace(job, run=run)
-    return _execute(job, trainer, report)
+    return job, trainer
 
 
 def resume(
@@ -150,7 +161,12 @@ def resume(
     trainer.check(job)
     if owned:
         run.update(status="running", error="")
-    return _execute(job, trainer, report)
+    return execute(job, trainer, report)
+
+
+def lasting(reference: str) -> str:
+    """A dataset's reference that means the same in other folders: a run is used there too."""
+    return str(Path(reference).expanduser().absolute()) if is_path(reference) else reference
 
 
 def fit_to_data(
@@ -180,7 +196,8 @@ def fit_to_data(
 # ---------------------------------------------------------------- running
 
 
-def _execute(job: Job, trainer: Trainer, report: bool) -> Result:
+def execute(job: Job, trainer: Trainer, report: bool) -> Result:
+    """Train a job in its run directory, and write what came out."""
     from filelock import FileLock, Timeout
 
     run = job.run
@@ -302,7 +319,7 @@ def _write_predictions(run: Run, labels: np.ndarray | None, probabilities: np.nd
         temporary.write_bytes(to_bytes(tensors))
 
 
-def _document(
+def describe_run(
     job: Job, trainer: Trainer, recipe_name: str, reference: str, command: str
 ) -> dict[str, Any]:
     """What run.json says when the run starts."""
@@ -310,6 +327,8 @@ def _document(
     described = trainer.describe(trainer.build(entry, job.config))
     train, validation = job.parts
     return {
+        "format": FORMAT,
+        "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
         "model": {

@@ -1,0 +1,260 @@
+"""`zoo tune` and `zoo sweep` as a person uses them, in processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+from support import environment
+
+import zoo
+
+SMALL = [
+    "--dataset", "synthetic", "--set", "data.train_size=300", "--set", "data.test_size=60",
+    "--set", "model.hidden=16", "--set", "batch_size=50", "--subset", "1",
+]  # fmt: skip
+DRIVER = Path(__file__).with_name("kill_driver.py")
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Settings of a small search in this process."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    data = {"train_size": 300, "test_size": 60}
+    settings = {"data": data, "model": {"hidden": (16,)}, "batch_size": 50, "subset": 1.0}
+    return {"settings": settings, "quiet": True, "runs": tmp_path / "runs"}
+
+
+def only(folder, pattern):
+    (found,) = folder.glob(pattern)
+    return found
+
+
+def test_tune_then_train_then_train_the_same_again(zoo_command, tmp_path):
+    done = zoo_command("tune", "mlp", *SMALL, "--epochs", "4", "--train", timeout=120)
+    search = only(tmp_path / "runs", "tune-mlp-synthetic-*")
+    trained = only(tmp_path / "runs", "mlp-synthetic-*")
+    assert done.stdout.splitlines()[-1] == f"runs/{search.name}"
+    assert done.stderr.splitlines()[0] == f"runs/{search.name}"
+    assert "trial 1/8  lr=0.0003  loss " in done.stderr
+
+    trials = [json.loads(line) for line in (search / "trials.jsonl").read_text().splitlines()]
+    assert [trial["number"] for trial in trials] == list(range(1, 9))
+    assert [t["source"] for t in trials] == ["recipe", *["random"] * 4, *["tpe"] * 3]
+    for trial in trials:
+        assert len(trial["curve"]) == trial["epochs"]
+        assert trial["loss"] == min(line["validation_loss"] for line in trial["curve"])
+        assert "test_loss" not in trial["curve"][0], "the test set decides nothing"
+        folder = search / "trials" / f"{trial['number']:03d}"
+        assert json.loads((folder / "run.json").read_text())["status"] == "complete"
+        assert not (folder / "model.safetensors").exists()
+
+    best = min(trials, key=lambda trial: trial["loss"])
+    document = json.loads((search / "search.json").read_text())
+    assert document["status"] == "complete" and document["best"] == best["number"]
+    recipe = tomllib.loads((search / "best.toml").read_text())
+    assert recipe["lr"] == best["parameters"]["lr"]
+    assert recipe["epochs"] == best["epoch"]
+    assert (recipe["subset"], recipe["validation_fraction"], recipe["patience"]) == (1, 0, 0)
+
+    run = json.loads((trained / "run.json").read_text())
+    assert run["recipe"]["lr"] == recipe["lr"]
+    assert run["dataset"]["train"] == 300 and run["dataset"]["validation"] == 0
+    assert document["result"]["accuracy"] == run["result"]["test"]["accuracy"]
+    again = zoo_command("train", "--config", str(search / "best.toml"), "--json", "--no-report")
+    digest = json.loads(again.stdout)["result"]["model"]["sha256"]
+    assert digest == run["result"]["model"]["sha256"]
+
+    report = (search / "report.md").read_text()
+    assert "1 recipe, 4 random, 3 tpe" in report and "epochs spared" in report
+    assert (search / "pictures" / "trials.png").exists()
+    assert (search / "pictures" / "curves.png").exists()
+    # The folder of a search is no run, and does not disturb them.
+    assert len(json.loads(zoo_command("runs", "--json").stdout)) == 2
+    # A complete search is shown again, and nothing is done twice.
+    shown = zoo_command("tune", "--resume", "latest", "--json")
+    assert len(json.loads(shown.stdout)["trials"]) == 8
+    assert len(list((tmp_path / "runs").glob("mlp-*"))) == 2
+
+
+def test_pruning_stops_trials_and_is_the_same_each_time(small):
+    small["settings"]["epochs"] = 8
+    space = {"lr": [3e-3, 1e-6, 2e-6, 4e-3]}
+    one, two = (zoo.tune("mlp", "synthetic", space=space, searcher="grid", **small) for _ in "ab")
+    assert [t.status for t in one.trials][1:3] == ["pruned", "pruned"]
+    assert [t.epochs for t in one.trials] == [t.epochs for t in two.trials]
+    whole = zoo.tune("mlp", "synthetic", space=space, searcher="grid", prune=False, **small)
+    assert {t.status for t in whole.trials} == {"complete"}
+    assert sum(t.epochs for t in one.trials) < sum(t.epochs for t in whole.trials)
+    assert one.best.parameters == whole.best.parameters
+    assert "epochs spared: about" in one.report.read_text()
+    assert "spared" not in whole.report.read_text()
+
+
+def test_a_model_without_torch_is_tuned_too(small):
+    small["settings"] = {"epochs": 2, "data": {"train_size": 300, "test_size": 60, "channels": 1}}
+    small["settings"] |= {"subset": 1.0, "model": {"hidden": (16,)}}
+    result = zoo.tune("fcn_numpy", "synthetic", trials=2, train=True, **small)
+    assert len(result.trials) == 2 and result.trained.accuracy is not None
+
+
+def test_trials_may_start_from_weights_of_the_same_folder(small):
+    small["settings"]["epochs"] = 1
+    trained = zoo.train("mlp", "synthetic", **{**small, "settings": {**small["settings"]}})
+    found = zoo.tune("mlp", "synthetic", trials=1, train=True, init=trained.path.name, **small)
+    assert found.trained.run.read()["recipe"]["init"] == trained.path.name
+
+
+def test_several_workers_share_the_work(small):
+    """That they find the same again and again is tested below, with kills."""
+    small["settings"]["epochs"] = 2
+    found = zoo.tune("mlp", "synthetic", trials=5, workers=2, **small)
+    assert [t.source for t in found.trials] == ["recipe", *["random"] * 4]
+    assert "| workers | 2, local |" in found.report.read_text()
+
+
+def test_a_sweep_is_a_table_where_failures_are_rows(zoo_command, tmp_path):
+    grid = ["--grid", "lr=0.01,1e30", "--grid", "optimizer=adam,sgd", "--set", "clip_grad=0"]
+    done = zoo_command("sweep", "mlp", *SMALL, *grid, "--epochs", "3", timeout=120)
+    sweep = only(tmp_path / "runs", "sweep-mlp-*")
+    rows = done.stdout.splitlines()
+    assert rows[0].split()[:3] == ["RUN", "LR", "OPTIMIZER"]
+    assert rows[1].endswith("best") and "failed: the loss was no finite number" in rows[4]
+    assert (sweep / "pictures" / "axes.png").exists()
+    assert (sweep / "pictures" / "curves.png").exists()
+    # Every run is one: it has weights, and can be evaluated.
+    best = tomllib.loads((sweep / "best.toml").read_text())
+    assert best["lr"] == 0.01
+    number = rows[1].split()[0]
+    zoo_command("evaluate", str(sweep / "trials" / f"{int(number):03d}"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "hint"),
+    [
+        (["tune", "mlp", "--space", "lrr=log:1:2"], "no setting 'lrr'", "did you mean lr?"),
+        (["tune", "mlp", "--space", "model.dropuot=uniform:0:1"], "no option 'dropuot'", "dropout"),
+        (["tune", "mlp", "--space", "lr=log:1:1"], "the range of lr is empty", ""),
+        (["tune", "mlp", "--space", "lr=log:2:1"], "is inverted", "did you mean lr=log:1:2?"),
+        (["tune", "mlp", "--space", "lr=log:0:1"], "must begin above 0", "lr=uniform:0:1"),
+        (["tune", "mlp", "--resume", "latest"], "settings of the search", ""),
+        (["tune", "--resume", "latest"], "there is no tune in runs", "zoo tune MODEL"),
+        (["tune"], "say which MODEL", ""),
+        (["tune", "mlp", "--searcher", "grid"], "lr has a range", "choice"),
+        (["sweep", "mlp", "--grid", "lr"], "not a part of a grid", "NAME=A,B,C"),
+        (["sweep", "mlp"], "nothing to search", ""),
+        (["sweep", "mlp", "--grid", "lr=0.1,-1"], "lr must be", ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_a_sentence_and_changes_nothing(
+    zoo_command, tmp_path, arguments, sentence, hint
+):
+    more = ["--dataset", "synthetic"] if "--resume" not in arguments and len(arguments) > 1 else []
+    done = zoo_command(*arguments, *more, status=2)
+    assert sentence in done.stderr and hint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"space": {"model.dropout": "uniform:0:3"}}, "cannot be built with these options"),
+        ({"subset": 0.001}, "pictures leaves none for validation"),
+        ({"device": "tpu"}, "tpu"),
+        ({"space": {"task.beta": [1, 2]}, "searcher": "grid"}, "has no option 'beta'"),
+        ({"augment": ("flop",)}, "flop"),
+    ],
+    ids=str,
+)
+def test_what_only_the_model_or_the_data_can_tell_is_said_before_any_training(
+    tmp_path, monkeypatch, asked, sentence
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(zoo.ZooError, match=sentence):
+        zoo.tune("mlp", "synthetic", runs=tmp_path / "runs", quiet=True, **asked)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_all_trials_failing_is_a_sentence(small):
+    with pytest.raises(zoo.ZooError, match="all 2 trials failed; the first one: the loss was no"):
+        zoo.tune("mlp", "synthetic", space={"lr": [1e30, 1e31]}, searcher="grid",
+                 optimizer="sgd", **small)  # fmt: skip
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_command):
+    command = [sys.executable, "-m", "zoo", "tune", "mlp", *SMALL, "--epochs", "4000"]
+    process = subprocess.Popen(
+        [*command, "--patience", "4000", "--trials", "2"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(ZOO_CACHE=str(tmp_path / "cache")),
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("runs/*/trials/001/metrics.jsonl")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    busy = zoo_command("tune", "--resume", "latest", status=2)
+    assert "another process is working on" in busy.stderr
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    search = only(tmp_path / "runs", "tune-*")
+    assert process.returncode == 130, stderr
+    assert stderr.splitlines()[-1] == f"Hint: zoo tune --resume runs/{search.name}"
+    assert json.loads((search / "search.json").read_text())["status"] == "interrupted"
+
+
+def drive(folder, kills, seed, cache, workers=1):
+    done = subprocess.run(
+        [sys.executable, DRIVER, folder, str(kills), str(seed), str(workers)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env=environment(ZOO_CACHE=str(cache)),
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
+
+
+@forks
+def test_killed_at_many_points_it_finds_the_same(tmp_path):
+    """The same suggestions, the same curves to the last digit, the same weights at the end."""
+    whole = drive(tmp_path / "whole", 0, 0, tmp_path)
+    killed = drive(tmp_path / "killed", 6, 1, tmp_path)
+    assert killed.pop("killed") >= 3, "the search was over before it could be killed"
+    del whole["killed"]
+    assert killed == whole
+
+
+@forks
+@pytest.mark.slow
+def test_killed_with_two_workers_it_finds_the_same(tmp_path):
+    whole = drive(tmp_path / "whole", 0, 0, tmp_path, workers=2)
+    killed = drive(tmp_path / "killed", 3, 1, tmp_path, workers=2)
+    assert killed.pop("killed") >= 2, "the search was over before it could be killed"
+    del whole["killed"]
+    assert killed == whole
+
+
+@pytest.mark.slow
+def test_ray_with_two_workers(zoo_command, tmp_path):
+    pytest.importorskip("ray")
+    done = zoo_command(
+        "tune", "mlp", *SMALL, "--epochs", "4", "--engine", "ray", "--workers", "2",
+        "--trials", "6", "--json", timeout=900,
+    )  # fmt: skip
+    result = json.loads(done.stdout)
+    sources = [trial["source"] for trial in result["trials"]]
+    assert sources == ["recipe", *["random"] * 4, "tpe"]
+    assert all(trial["curve"] and trial["loss"] for trial in result["trials"])
+    assert result["best"]["loss"] == min(trial["loss"] for trial in result["trials"])

@@ -1,0 +1,206 @@
+"""The trials of a search on Ray Tune, on this machine or a cluster; nothing else imports ray.
+
+Ray starts trials where there is room and HyperOptSearch suggests their parameters. What we keep is
+ours: the same pruning rule, and the same lines in trials.jsonl. The pictures go to the workers
+through Ray's object store, one copy for each machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo_core.data.arrays import Dataset
+from zoo_core.errors import OptionError, ZooError
+from zoo_core.targets import describe, missing_dependency
+from zoo_core.train.display import Display
+from zoo_core.tune.display import SearchDisplay
+from zoo_core.tune.hyperopt_search import Hyperopt, hyperopt_space
+from zoo_core.tune.plan import Plan
+from zoo_core.tune.run_trial import Lines, Task, hopeless, record, run_trial
+from zoo_core.tune.search import Search
+from zoo_core.tune.searcher import Suggestion
+from zoo_core.tune.space import Axis
+from zoo_core.tune.trial import Trial, best_epoch, validation_losses
+
+
+def run_on_ray(
+    search: Search,
+    plan: Plan,
+    axes: Sequence[Axis],
+    guess: Mapping[str, Any] | None,
+    data: Dataset,
+    display: SearchDisplay,
+) -> list[Trial]:
+    """All trials that the search has not had yet."""
+    from ray import tune
+    from ray.tune.schedulers import FIFOScheduler
+
+    done = search.trials()
+    display.already(done.values())
+    names: dict[str, int] = {}  # Ray's name of a trial -> our number
+    lines: dict[str, list[Mapping[str, Any]]] = {}
+    free = [number for number in range(1, plan.trials + 1) if number not in done]
+
+    def task_of(trial: Any) -> Task:
+        if trial.trial_id not in names:
+            names[trial.trial_id] = free.pop(0)
+        number = names[trial.trial_id]
+        first = number == 1 and guess is not None
+        learns = plan.searcher == "tpe" and number > plan.startup
+        source = "recipe" if first else "tpe" if learns else "random"
+        parameters = {axis.name: to_ours(axis, trial.config[axis.name]) for axis in axes}
+        rivals = tuple(tuple(t.losses) for t in done.values() if t.loss is not None)
+        path = search.trial_run(number).path
+        return Task(plan, number, Suggestion(source, parameters), rivals, path)
+
+    def keep(trial: Any, error: str = "", pruned: bool = False) -> None:
+        if names.get(trial.trial_id) in done:  # a trial that was stopped completes once more
+            return
+        kept = record(task_of(trial), lines.get(trial.trial_id, []), error, pruned)
+        done[kept.number] = kept
+        search.append(kept)
+        display.end(kept)
+
+    class Ours(FIFOScheduler):
+        """First come, first served; told of every epoch, it keeps the lines and may say stop."""
+
+        def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+            task_of(trial)
+
+        def on_trial_result(self, tune_controller: Any, trial: Any, result: Any) -> str:
+            if line := result.get("line"):
+                lines.setdefault(trial.trial_id, []).append(json.loads(line))
+                losses = validation_losses(lines[trial.trial_id])
+                if plan.prune and hopeless(task_of(trial), losses):
+                    keep(trial, pruned=True)
+                    return str(self.STOP)
+            return str(self.CONTINUE)
+
+        def on_trial_complete(self, tune_controller: Any, trial: Any, result: Any) -> None:
+            keep(trial, error=result.get("error") or "")
+
+        def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+            keep(trial, error="its worker died; Ray's logs say why")
+
+    connect(plan)
+    try:
+        with tempfile.TemporaryDirectory(prefix="zoo-ray-") as storage:
+            tuner = tune.Tuner(
+                tune.with_parameters(trainable, plan=plan, data=data, names=list(axes)),
+                tune_config=tune.TuneConfig(
+                    search_alg=searcher(plan, axes, guess, list(done.values())),
+                    scheduler=Ours(),  # type: ignore[no-untyped-call]
+                    metric="loss",
+                    mode="min",
+                    num_samples=len(free),
+                    max_concurrent_trials=plan.workers,
+                    reuse_actors=True,  # so that a worker imports the framework once
+                ),
+                run_config=tune.RunConfig(name=search.name, storage_path=storage, verbose=0),
+            )
+            if free:
+                tuner.fit()
+    finally:
+        disconnect()
+    return [done[number] for number in sorted(done)]
+
+
+SECONDS = 10  # that a cluster has to answer
+_ours = False  # whether the connection to Ray was made here, and so is ended here
+
+
+def connect(plan: Plan) -> None:
+    """To a Ray of our own with as many workers as asked for, or to one that runs already."""
+    global _ours
+    if plan.searcher == "grid":
+        raise OptionError("a grid is not for Ray", "use --workers for several at a time")
+    # Less on the screen: our lines say what Ray's tables would.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    try:
+        import ray
+        import ray.tune
+    except ImportError as error:
+        raise missing_dependency("ray", "--engine ray") from error
+    if ray.is_initialized():
+        return
+    where: dict[str, Any] = {"address": plan.address} if plan.address else {
+        "address": "local", "num_cpus": plan.workers, "include_dashboard": False,
+    }  # fmt: skip
+    try:
+        if host_port := re.fullmatch(r"([^:/]+):(\d+)", plan.address):
+            # Ray itself would go on trying for minutes.
+            socket.create_connection((host_port[1], int(host_port[2])), SECONDS).close()
+        ray.init(**where, log_to_driver=False, configure_logging=False)
+    except Exception as error:
+        raise ZooError(
+            f"Ray at {plan.address} could not be reached: {describe(error)}"
+            if plan.address
+            else f"Ray could not be started: {describe(error)}",
+            "does it run there, and have you its token in RAY_AUTH_TOKEN? Without --address the "
+            "search starts a Ray on this machine"
+            if plan.address
+            else "without --engine ray, --workers runs trials in processes of this machine",
+        ) from error
+    _ours = True
+
+
+def disconnect() -> None:
+    global _ours
+    if _ours:
+        import ray
+
+        ray.shutdown()
+        _ours = False
+
+
+def searcher(
+    plan: Plan, axes: Sequence[Axis], guess: Mapping[str, Any] | None, seen: Sequence[Trial]
+) -> Any:
+    from ray.tune.search.hyperopt import HyperOptSearch
+
+    learns = plan.startup if plan.searcher == "tpe" else plan.trials
+    found = HyperOptSearch(
+        dict(hyperopt_space(axes)), metric="loss", mode="min", n_initial_points=learns,
+        points_to_evaluate=[dict(guess)] if guess and not seen else None,
+        random_state_seed=plan.recipe.seed,
+    )  # fmt: skip
+    if seen:  # a resumed search: Ray has no public way to tell it of trials that it did not run
+        known = Hyperopt(axes, plan.recipe.seed, None)
+        found._hpopt_trials.insert_trial_docs([known.document(trial) for trial in seen])
+        found._hpopt_trials.refresh()
+    return found
+
+
+def to_ours(axis: Axis, value: Any) -> Any:
+    return round(float(value)) if axis.whole and axis.kind != "choice" else value
+
+
+def trainable(config: Mapping[str, Any], plan: Plan, data: Dataset, names: Sequence[Axis]) -> None:
+    """A trial, on a worker: its run is a temporary one, its lines go to whoever started it."""
+    from ray import tune
+
+    sent = 0
+
+    def listen(lines: Lines) -> bool:
+        nonlocal sent
+        for line in lines[sent:]:
+            best = best_epoch(lines[: sent + 1])
+            tune.report({"loss": best[0] if best else float("inf"), "line": json.dumps(line)})
+            sent += 1
+        return False
+
+    parameters = {axis.name: to_ours(axis, config[axis.name]) for axis in names}
+    with tempfile.TemporaryDirectory(prefix="zoo-trial-") as folder:
+        # Who prunes is the scheduler, which knows the other trials.
+        task = Task(plan, 0, Suggestion("ray", parameters), (), Path(folder) / "run")
+        trial = run_trial(task, data, Display(quiet=True), listen)
+    if trial.error:
+        tune.report({"loss": float("inf"), "line": "", "error": trial.error})

@@ -1,0 +1,129 @@
+"""A search directory: what was asked for, every trial, and what came out.
+
+runs/tune-mlp-cifar10-20261116T101500Z/
+  search.json      the plan, versions, digests and, at the end, the best trial
+  trials.jsonl     one line for each trial that has ended, with its curve
+  trials/007/      a trial is a run directory like any other
+  best.toml        the best recipe, for zoo train --config
+  report.md, pictures/   for people
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo_core.errors import UnknownName, UsageError, ZooError, did_you_mean
+from zoo_core.files import atomic_write
+from zoo_core.train.run import Run, new_run, runs_root
+from zoo_core.tune.plan import Plan
+from zoo_core.tune.trial import Trial
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Search:
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def settings_file(self) -> Path:
+        return self.path / "search.json"
+
+    @property
+    def trials_file(self) -> Path:
+        return self.path / "trials.jsonl"
+
+    @property
+    def best_file(self) -> Path:
+        return self.path / "best.toml"
+
+    def trial_run(self, number: int) -> Run:
+        return Run(self.path / "trials" / f"{number:03d}")
+
+    def read(self) -> dict[str, Any]:
+        try:
+            document = json.loads(self.settings_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ZooError(f"{self.settings_file} cannot be read: {error}") from error
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ZooError(f"{self.settings_file} is not in a format that this zoo knows")
+        return document
+
+    def update(self, **changes: Any) -> None:
+        document = self.read() if self.settings_file.exists() else {}
+        with atomic_write(self.settings_file) as temporary:
+            text = json.dumps({**document, **changes}, indent=2)
+            temporary.write_text(text + "\n", encoding="utf-8")
+
+    def plan(self) -> Plan:
+        try:
+            return Plan.from_dict(self.read()["plan"])
+        except (KeyError, TypeError) as error:
+            raise ZooError(f"{self.settings_file} is damaged: {error}") from error
+
+    def trials(self) -> dict[int, Trial]:
+        """The trials that have ended, by number."""
+        if not self.trials_file.exists():
+            return {}
+        lines = self.trials_file.read_text(encoding="utf-8").splitlines()
+        try:
+            found = [Trial.from_dict(json.loads(line)) for line in lines]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ZooError(f"{self.trials_file} is damaged: {error}") from error
+        return {trial.number: trial for trial in sorted(found, key=lambda trial: trial.number)}
+
+    def append(self, trial: Trial) -> None:
+        """The file is replaced as a whole: a kill leaves no half line in it."""
+        text = self.trials_file.read_text(encoding="utf-8") if self.trials_file.exists() else ""
+        with atomic_write(self.trials_file) as temporary:
+            temporary.write_text(text + json.dumps(trial.to_dict()) + "\n", encoding="utf-8")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process works on a search."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(f"another process is working on {self.path}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+            (self.path / ".lock").unlink(missing_ok=True)
+
+
+def new_search(root: Path, plan: Plan, dataset: str, about: Mapping[str, Any]) -> Search:
+    search = Search(new_run(root, f"{plan.kind}-{plan.model.rpartition('/')[2]}", dataset).path)
+    search.update(format=FORMAT, name=search.name, status="running", **about, plan=plan.to_dict())
+    return search
+
+
+def find_search(reference: str, root: Path | None, kind: str) -> Search:
+    """The search that a person means: a path, a name in the runs folder, or `latest`."""
+    root = runs_root(root)
+    known = [Search(path.parent) for path in root.glob(f"{kind}-*/search.json")]
+    known.sort(key=lambda search: search.name.rsplit("Z", 1)[0][-15:])
+    if reference == "latest":
+        if not known:
+            raise UsageError(f"there is no {kind} in {root}", f"zoo {kind} MODEL makes one")
+        return known[-1]
+    for path in (root / reference, Path(reference)):
+        if (path / "search.json").is_file():
+            found = Search(path)
+            if (made := found.plan().kind) != kind:
+                raise UsageError(f"{path} is a {made}", f"zoo {made} --resume {reference}")
+            return found
+    hint = did_you_mean(reference, [s.name for s in known], "--runs chooses the folder")
+    raise UnknownName(f"there is no {kind} {reference!r} in {root}", hint)
