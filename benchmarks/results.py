@@ -101,7 +101,8 @@ def recipe_name(document: dict[str, Any]) -> str:
         for key, value in document["recipe"].items()
         if key not in ("seed", "preprocess") and value != plain[key]
     }
-    return ", ".join([name, *(f"{key} {value}" for key, value in sorted(changed.items()))])
+    shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in changed.items()}
+    return ", ".join([name, *(f"{key} {value}" for key, value in sorted(shown.items()))])
 
 
 def table() -> str:

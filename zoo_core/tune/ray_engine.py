@@ -68,7 +68,7 @@ def run_on_ray(
         search.append(kept)
         display.end(kept)
 
-    class Ours(FIFOScheduler):
+    class Ours(FIFOScheduler):  # type: ignore[misc, unused-ignore]  # Any without Ray
         """First come, first served; told of every epoch, it keeps the lines and may say stop."""
 
         def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
@@ -96,7 +96,7 @@ def run_on_ray(
                 tune.with_parameters(trainable, plan=plan, data=data, names=list(axes)),
                 tune_config=tune.TuneConfig(
                     search_alg=searcher(plan, axes, guess, list(done.values())),
-                    scheduler=Ours(),  # type: ignore[no-untyped-call]
+                    scheduler=Ours(),  # type: ignore[no-untyped-call, unused-ignore]
                     metric="loss",
                     mode="min",
                     num_samples=len(free),
