@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.sources import Source as Source
     from zoo_core.errors import SourceUnavailable as SourceUnavailable
+    from zoo_core.errors import WeightsError as WeightsError
     from zoo_core.errors import ZooError as ZooError
     from zoo_core.hookspecs import hookimpl as hookimpl
     from zoo_core.train.torch_task import Task as Task
@@ -54,6 +55,7 @@ _HOME = {
     "open_dataset": "zoo_core.data.datasets",
     "Source": "zoo_core.data.sources",
     "SourceUnavailable": "zoo_core.errors",
+    "WeightsError": "zoo_core.errors",
     "ZooError": "zoo_core.errors",
     "hookimpl": "zoo_core.hookspecs",
     "Task": "zoo_core.train.torch_task",

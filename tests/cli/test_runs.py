@@ -9,6 +9,8 @@ import time
 from report.made_runs import make_run
 from support import environment
 
+from zoo_core.train.run import find_run
+
 
 def test_runs_are_listed_newest_last(zoo_command, tmp_path):
     root = tmp_path / "runs"
@@ -100,3 +102,14 @@ def test_runs_imports_nothing_heavy(tmp_path):
     )  # fmt: skip
     assert json.loads(done.stderr.splitlines()[-1]) == []
     assert len(json.loads(done.stdout)) == 2
+
+
+def test_the_latest_run_with_weights_is_named_where_a_newer_one_has_none(tmp_path, capsys):
+    older = make_run(tmp_path, model="cnn", time="20261116T101501Z")
+    newer = make_run(tmp_path, model="cnn", time="20261116T101502Z", done=3, status="interrupted")
+    older.model_file.write_bytes(b"weights")
+    newer.model_file.unlink(missing_ok=True)
+    assert find_run("latest", tmp_path) == newer and capsys.readouterr().err == ""
+    assert find_run("latest", tmp_path, trained=True) == older
+    said = capsys.readouterr().err
+    assert said == f"Taking {older.name}: {newer.name} is newer and has no weights yet\n"

@@ -8,6 +8,7 @@ from hub.loopback import Fault
 from hub.parts import NAME, REFERENCE, entry, files_of
 
 import zoo
+from zoo_core.cli.verify import everything
 from zoo_core.errors import HubError, ManifestError, UsageError, WeightsError
 from zoo_core.hub.publish import answers, plan, publish
 from zoo_core.manifest import read, write
@@ -157,6 +158,32 @@ def test_a_folder_is_a_hub_with_the_same_layout(run, tmp_path):
     files = {p.name: p.read_bytes() for p in (tmp_path / "shared" / done.revision).iterdir()}
     assert files == files_of(plan(run, f"file:{tmp_path / 'shared'}"))
     assert (tmp_path / "shared" / "main").read_text().strip() == done.revision
+
+
+@pytest.mark.parametrize("file", ["config.json", "README.md"])
+def test_a_revision_of_a_folder_that_was_edited_is_refused(run, tmp_path, file):
+    done = publish(plan(run, f"file:{tmp_path / 'shared'}"))
+    path = tmp_path / "shared" / done.revision / file
+    path.write_text(path.read_text().replace("circle", "CIRCLE").replace("# ", "# My "))
+    for reference in (f"file:{tmp_path / 'shared'}", f"file:{tmp_path / 'shared'}@{done.revision}"):
+        with pytest.raises(WeightsError, match="was changed after it was published"):
+            zoo.load(reference)
+
+
+def test_verify_knows_the_digest_of_a_pulled_file_that_no_manifest_lists(
+    run, tmp_path, monkeypatch
+):
+    publish(plan(run, f"file:{tmp_path / 'shared'}"))
+    monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "somebody-elses.json"))
+    zoo.load(f"file:{tmp_path / 'shared'}")
+    (row,) = everything()
+    assert row["ok"] and row["state"].startswith("ok")
+    (stored,) = (tmp_path / "cache" / "weights").glob("*.safetensors")
+    data = bytearray(stored.read_bytes())
+    data[-1] ^= 1
+    stored.write_bytes(data)
+    (row,) = everything()
+    assert not row["ok"] and "is not the file that was published" in row["state"]
 
 
 def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_command, zoo_json):

@@ -76,7 +76,13 @@ def command(
     remark_on_broken_plugins()
 
 
-HIDDEN = ("tags", "distribution", "version", "reference")  # in the JSON, too wide for the table
+HIDDEN = (
+    "tags",
+    "capabilities",
+    "distribution",
+    "version",
+    "reference",
+)  # in the JSON, too wide for the table
 
 
 def summary(label: str, entry: Any) -> dict[str, Any]:
@@ -89,6 +95,7 @@ def summary(label: str, entry: Any) -> dict[str, Any]:
             "dataset": entry.dataset,
             "framework": entry.framework,
             "tags": entry.tags,
+            "capabilities": tuple(entry.capabilities),
             "reference": entry.reference,
         }
     elif isinstance(entry, DatasetEntry):

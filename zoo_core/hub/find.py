@@ -28,9 +28,11 @@ from zoo_core.manifest import (
     find_weights,
     parse,
 )
+from zoo_core.paths import cache_dir
 from zoo_core.registry import plugin_of, registry
 from zoo_core.targets import describe
 from zoo_core.train.run import Run, find_run
+from zoo_core.types import DIGEST
 
 RUN_NAME = re.compile(r".+-\d{8}T\d{6}Z(-\d+)?")
 
@@ -99,7 +101,8 @@ def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Fou
             return of_run(find_run(reference, runs, trained=True), reference)
         except UnknownName as error:
             if _is_path(reference):
-                raise
+                written = "a repository is written hf:ORGANISATION/NAME, a folder file:FOLDER"
+                raise UnknownName(str(error), f"{error.hint}; {written}") from error
             known = [*registry().models.labels(), *(one.weights.name for one in all_weights()[0])]
             hint = did_you_mean(reference, known, error.hint, most=2)
             raise UnknownName(f"there is no run and no model {reference!r}", hint) from error
@@ -190,4 +193,8 @@ def _of_file(path: Path) -> Found:
             raise WeightsError(f"{beside} cannot be read: {error.strerror}") from error
         if weights.file.rpartition("/")[2] == path.name:
             return _of_weights(str(path), weights, path)
-    return Found(reference=str(path), source=str(path), path=path)
+    # A file of the store has its digest for a name, whatever else is known of it.
+    stored = path.parent == cache_dir("weights") and DIGEST.fullmatch(path.stem)
+    return Found(
+        reference=str(path), source=str(path), path=path, sha256=path.stem if stored else ""
+    )

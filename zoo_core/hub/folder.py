@@ -18,7 +18,7 @@ from pathlib import Path
 
 from zoo_core.errors import HubError
 from zoo_core.files import atomic_write, locked, open_regular, read_bytes, temporary_folder
-from zoo_core.hub.repository import Stored
+from zoo_core.hub.repository import CARD, Stored
 from zoo_core.manifest import COMMIT
 
 
@@ -56,8 +56,18 @@ class Folder:
             shutil.copyfileobj(source, copy, 1 << 20)
         return target
 
+    def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
+        with self._reading(CARD), open_regular(self._file(commit, CARD), follow=False) as card:
+            read = hashlib.file_digest(card, "sha256").hexdigest()
+        if revision_of({CARD: read, **digests}) != commit:
+            raise HubError(
+                f"{self.reference} was changed after it was published: its files are not those of "
+                f"revision {commit[:12]}",
+                "publish it again; a revision is never edited",
+            )
+
     def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
-        commit = revision_of(files)
+        commit = revision_of({name: digest_of_file(path) for name, path in files.items()})
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with locked(self.path / "main", lambda: None):
@@ -98,11 +108,12 @@ class Folder:
             ) from error
 
 
-def revision_of(files: Mapping[str, Path]) -> str:
-    """40 digits that stand for these files, whatever their order."""
-    whole = hashlib.sha256()
-    for name in sorted(files):
-        with files[name].open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        whole.update(f"{digest} {name}\n".encode())
-    return whole.hexdigest()[:40]
+def revision_of(digests: Mapping[str, str]) -> str:
+    """40 digits that stand for files with these digests, whatever their order."""
+    lines = (f"{digests[name]} {name}\n" for name in sorted(digests))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:40]
+
+
+def digest_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

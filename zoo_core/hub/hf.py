@@ -70,6 +70,9 @@ class HuggingFace:
             )  # fmt: skip
             return Path(path)
 
+    def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
+        """The Hub is Git: a commit cannot change."""
+
     def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
         with self._talking() as hub:
             hub.create_repo(self.name, private=private or None, exist_ok=True)

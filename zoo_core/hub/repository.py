@@ -41,6 +41,9 @@ class Repository(Protocol):
     def fetch(self, commit: str, file: str, folder: Path) -> Path:
         """Bring a file into an empty folder. What it is has to be checked by the caller."""
 
+    def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
+        """Refuse a revision that does not hold files of these digests any more."""
+
     def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
         """Put files in place as one commit and return it; the last one if it has the same bytes."""
 

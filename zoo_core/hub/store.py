@@ -210,6 +210,8 @@ def _asked(hub: Repository, commit: str) -> Weights:
     with tempfile.TemporaryDirectory() as folder:
         data = read_bytes(hub.fetch(commit, CONFIG, Path(folder)), LARGEST_ENTRY)
     weights = parse(data, Weights, f"{CONFIG} of {hub.reference}")
+    digests = {CONFIG: hashlib.sha256(data).hexdigest(), weights.file: weights.sha256}
+    hub.confirm(commit, digests)
     stored = hub.stored(commit, weights.file)
     if (stored.sha256 or weights.sha256, stored.bytes) != (weights.sha256, weights.bytes):
         raise WeightsError(

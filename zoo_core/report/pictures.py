@@ -425,6 +425,9 @@ def draw_sweep(
 # ---------------------------------------------------------------- where a model looks
 
 
+EVEN = 3  # times an even share of the attention is the least that is drawn as the brightest
+
+
 def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:
     """The picture, and for each layer (and head) what is attended to, laid over it."""
     maps = seen.maps if heads else seen.maps.mean(1, keepdims=True)  # (layers, heads, rows, cols)
@@ -450,9 +453,11 @@ def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:
         share = maps[layer, head]
         title = f"head {head + 1}" if heads else f"layer {layer + 1}"
         _show(axes, seen.picture, title)
-        # Each panel has its own scale: what is compared is where, and the text says how much.
+        # Each panel has its own scale: what is compared is where, and the text says how much. But
+        # attention that is spread evenly must not look like attention to everything.
+        brightest = max(share.max(), EVEN / share.size)
         axes.imshow(
-            share / max(share.max(), 1e-12), cmap="inferno", alpha=0.65, vmin=0, vmax=1,
+            share / brightest, cmap="inferno", alpha=0.65, vmin=0, vmax=1,
             extent=(0, 1, 1, 0), interpolation="nearest",
         )  # fmt: skip
         if not heads:

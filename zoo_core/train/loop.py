@@ -179,7 +179,8 @@ class Loop:
         self.stopping = Stopping(self.recipe.patience)
         self.best_weights: dict[str, np.ndarray] = {}
         self.epoch = self.batch = 0
-        self.seconds = self.epoch_seconds = 0.0  # of training, over all resumes
+        # Over all resumes: everything but waiting, steps alone, and steps of this epoch alone.
+        self.seconds = self.step_seconds = self.epoch_seconds = 0.0
         self.images = 0
         self.interruption = Interruption()
 
@@ -207,7 +208,7 @@ class Loop:
             best_epoch=self.stopping.best_epoch,
             stopped_early=self._stopped(),
             seconds=self.seconds,
-            images_per_second=self.images / max(self.seconds, 1e-9),
+            images_per_second=self.images / max(self.step_seconds, 1e-9),
         )
 
     def _stopped(self) -> bool:
@@ -255,6 +256,7 @@ class Loop:
     def _after_step(self, started: float) -> None:
         elapsed = time.perf_counter() - started
         self.seconds += elapsed
+        self.step_seconds += elapsed
         self.epoch_seconds += elapsed
         self.job.display.step(self.epoch + 1, self.batch, self._running)
         now = time.monotonic()
@@ -323,6 +325,7 @@ class Loop:
                 "epoch": self.epoch,
                 "batch": self.batch,
                 "seconds": self.seconds,
+                "step_seconds": self.step_seconds,
                 "epoch_seconds": self.epoch_seconds,
                 "images": self.images,
                 "stopping": self.stopping.to_dict(),
@@ -344,6 +347,7 @@ class Loop:
             self.learner.load(State(state.tensors, state.values["learner"]))
             self.epoch, self.batch = state.values["epoch"], state.values["batch"]
             self.seconds, self.images = state.values["seconds"], state.values["images"]
+            self.step_seconds = state.values["step_seconds"]
             self.epoch_seconds = state.values["epoch_seconds"]
             self.stopping.from_dict(state.values["stopping"])
         if self.job.run:

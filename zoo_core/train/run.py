@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -142,16 +143,23 @@ def find_run(reference: str, root: Path | None = None, *, trained: bool = False)
     """
     root = runs_root(root)
     if reference == "latest":
-        runs = [run for run in all_runs(root) if not trained or run.model_file.exists()]
+        every = all_runs(root)
+        runs = [run for run in every if not trained or run.model_file.exists()]
         if not runs:
             kind = "trained runs" if trained else "runs"
             raise UsageError(f"there are no {kind} in {root}", "zoo train MODEL makes one")
+        if runs[-1] != every[-1]:
+            left = f"{every[-1].name} is newer and has no weights yet"
+            print(f"Taking {runs[-1].name}: {left}", file=sys.stderr, flush=True)
         return runs[-1]
     for path in (root / reference, Path(reference)):
         if (path / "run.json").is_file():
             return Run(path)
     if Path(reference).is_dir():
-        raise UsageError(f"{reference} is not a run: it has no run.json")
+        raise UsageError(
+            f"{reference} is not a run: it has no run.json",
+            "a folder of published weights is written file:FOLDER",
+        )
     names = [run.name for run in all_runs(root)]
     hint = did_you_mean(reference, names, "zoo runs lists them; --runs chooses the folder")
     raise UnknownName(f"there is no run {reference!r} in {root}", hint)
