@@ -37,14 +37,15 @@ def build_target(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
         return target(**config)
     except ZooError:
         raise
-    except (TypeError, ValueError) as error:
-        # By agreement a ValueError explains the options; a TypeError is Python's own complaint.
+    except (RuntimeError, TypeError, ValueError) as error:
+        # By agreement a ValueError explains the options, and a framework's RuntimeError tries to; a
+        # TypeError is Python's own complaint.
         raise OptionError(
             f"model {entry.name!r} cannot be built with these options: {error}"
-            if isinstance(error, ValueError)
+            if not isinstance(error, TypeError)
             else f"building model {entry.name!r} raised {describe(error)}",
             f"zoo info {entry.name} shows its options"
-            if isinstance(error, ValueError)
+            if not isinstance(error, TypeError)
             else f"{entry.target} must take all options of zoo info {entry.name} as keywords; "
             "an entry with num_classes=None leaves that one out",
         ) from error

@@ -52,7 +52,9 @@ def parse_space(texts: Iterable[str], entry: ModelEntry, recipe: Recipe) -> tupl
             override(recipe, as_settings({axis.name: value}))
         axes.append(axis)
     if not axes:
-        raise OptionError("there is nothing to search", FORMS)
+        raise OptionError(
+            "there is nothing to search", f"{FORMS} after --space, NAME=A,B,C after --grid"
+        )
     return tuple(axes)
 
 
