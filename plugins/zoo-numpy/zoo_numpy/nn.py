@@ -136,8 +136,11 @@ def _windows(x: Tensor, kernel: Pair, stride: Pair, padding: Pair, fill: float =
     def rule(g: Array) -> Array:  # add every window back to where it was seen
         total = np.zeros_like(images, dtype=g.dtype)
         windows = seen(total)
-        for i, j in np.ndindex(kh, kw):  # windows overlap, but not at one place of the kernel
-            windows[..., i, j] += g[..., i, j]
+        if sh >= kh and sw >= kw:
+            windows[...] = g  # they do not overlap
+        else:
+            for i, j in np.ndindex(kh, kw):  # they do, but not at one place of the kernel
+                windows[..., i, j] += g[..., i, j]
         return total[:, ph : ph + h, pw : pw + w].transpose(3, 0, 1, 2)
 
     return node(seen(images), (x, rule))
@@ -169,7 +172,9 @@ class Conv2d(Module):
             raise ValueError(f"this convolution is for {c} channels, the images have {channels}")
         columns = windows.permute(1, 4, 5, 2, 3, 0).reshape(c * kh * kw, oh * ow * b)
         out = self.weight.reshape(o, c * kh * kw) @ columns  # (O, OH * OW * B)
-        out = out if self.bias is None else out + self.bias.reshape(o, 1)
+        if self.bias is not None:
+            out.data += self.bias.data[:, None]  # in place, which spares a copy of all images
+            out = node(out.data, (out, lambda g: g), (self.bias, lambda g: g.sum(axis=1)))
         return out.reshape(o, oh, ow, b).permute(3, 0, 1, 2)
 
 
