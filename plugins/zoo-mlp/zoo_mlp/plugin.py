@@ -16,7 +16,16 @@ def zoo_models():
             parameters=1_707_274,
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=5.6e-5, epochs=13, seed=3407),
-                "default": zoo.Recipe(optimizer="adam", lr=3e-4, epochs=13),
+                # Chosen on a part of the training set. Cropped pictures and dropout cost accuracy:
+                # in 13 epochs the network is never far from learning too little.
+                "default": zoo.Recipe(
+                    optimizer="adamw",
+                    lr=1e-3,
+                    weight_decay=0.05,
+                    schedule="one_cycle",
+                    epochs=13,
+                    augment=("flip",),
+                ),
             },
             tags=("small", "fast"),
         )
