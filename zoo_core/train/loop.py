@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,13 @@ class Learner:
             totals.add(self.scores(batch.images), batch.labels)
         return totals.summary()
 
+    def finish(self, loader: Loader) -> None:
+        """Work that is left after the last epoch, on the training pictures as they are."""
+
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
+        return []
+
     # ------------------------------------------------------------ what the loop calls
 
     def start_epoch(self) -> None:
@@ -167,6 +174,7 @@ class Loop:
         self.job = job
         self.recipe = job.recipe
         how = learner.loading()
+        self.whole_loading = {**how, "shard": (0, 1)}  # for what each process does by itself
         self.training = job.training_loader(**how)
         self.watched: dict[str, Loader] = {}  # what is evaluated after each epoch
         if len(job.parts[1]):
@@ -201,14 +209,23 @@ class Loop:
                 self._save()
         finally:
             display.stop()
-        tensors = self.best_weights or self.learner.weights()
+        if self.best_weights:
+            self.learner.write(self.learner.published, self.best_weights)
+        started = time.perf_counter()
+        self.learner.finish(
+            self.job.evaluation_loader(
+                self.job.dataset.train, self.job.parts[0], **self.whole_loading
+            )
+        )
+        self.seconds += time.perf_counter() - started
         return Fitted(
-            tensors,
+            self.learner.weights(),
             epochs=self.epoch,
             best_epoch=self.stopping.best_epoch,
             stopped_early=self._stopped(),
             seconds=self.seconds,
             images_per_second=self.images / max(self.step_seconds, 1e-9),
+            remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
         )
 
     def _stopped(self) -> bool:
