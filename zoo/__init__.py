@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zoo_core.errors import WeightsError as WeightsError
     from zoo_core.errors import ZooError as ZooError
     from zoo_core.hookspecs import hookimpl as hookimpl
+    from zoo_core.train.generate import Generator as Generator
     from zoo_core.train.torch_task import Task as Task
     from zoo_core.types import DatasetEntry as DatasetEntry
     from zoo_core.types import ModelEntry as ModelEntry
@@ -58,6 +59,7 @@ _HOME = {
     "WeightsError": "zoo_core.errors",
     "ZooError": "zoo_core.errors",
     "hookimpl": "zoo_core.hookspecs",
+    "Generator": "zoo_core.train.generate",
     "Task": "zoo_core.train.torch_task",
     "DatasetEntry": "zoo_core.types",
     "ModelEntry": "zoo_core.types",

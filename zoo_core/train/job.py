@@ -216,6 +216,17 @@ class Trainer(Protocol):
     def predict_batch(self, model: Any, images: Any) -> np.ndarray:
         """Scores (B, classes) of a batch that the loader or `Preprocess` made."""
 
+    def measure(
+        self,
+        entry: ModelEntry,
+        model: Any,
+        recipe: Recipe,
+        loader: Loader,
+        classes: tuple[str, ...],
+    ) -> dict[str, float]:
+        """Figures of the pictures of a loader, for a model whose task is not classification."""
+        raise OptionError(f"trainer {entry.trainer!r} measures classifiers only")
+
 
 def optimizer_options(recipe: Recipe) -> dict[str, float]:
     """What a recipe says to the optimiser that it names. The rate is set anew at every step."""

@@ -18,6 +18,7 @@ import numpy as np
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.errors import Interrupted, TrainingError
 from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_prefix
+from zoo_core.train.generate import Snapshots
 from zoo_core.train.interrupt import Interruption
 from zoo_core.train.job import Fitted, Job
 from zoo_core.train.metrics import ClassificationTotals
@@ -191,6 +192,7 @@ class Loop:
         self.seconds = self.step_seconds = self.epoch_seconds = 0.0
         self.images = 0
         self.interruption = Interruption()
+        self.snapshots = Snapshots(job)
 
     # ------------------------------------------------------------ the staircase
 
@@ -255,6 +257,7 @@ class Loop:
             self.job.events.send(
                 "zoo_epoch_ended", run=self.job.run, epoch=self.epoch, metrics=line
             )
+            self.snapshots.after(self.epoch, self.learner.published)
 
     def place(self) -> Place:
         steps = len(self.training)

@@ -29,6 +29,8 @@ class TorchLearner(Learner):
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
         self.task = task_kind(job)(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
+        for network in dict.fromkeys((self.model, self.published)):
+            self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
         self.parts |= {f"optimizer.{name}": made for name, made in self.optimizers.items()}
         # With several optimisers a loss must reach the parameters of its own one alone.
@@ -181,7 +183,9 @@ def task_kind(job: Job) -> type[Task]:
     except ZooError:
         raise
     except ValueError as error:
-        raise OptionError(f"model {job.entry.name!r} cannot be trained like this: {error}") from error
+        raise OptionError(
+            f"model {job.entry.name!r} cannot be trained like this: {error}"
+        ) from error
     return kind
 
 

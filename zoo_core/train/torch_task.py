@@ -59,6 +59,9 @@ class Task:
         parameters = [p for p in self.parameters(name) if p.requires_grad]
         return make_optimizer(parameters, self.recipe)
 
+    def start(self, model: nn.Module) -> None:
+        """Put what the settings decide into a new model, or into the copy that is averaged."""
+
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
         raise NotImplementedError
 

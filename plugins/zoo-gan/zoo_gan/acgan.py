@@ -17,9 +17,7 @@ class NamingDiscriminator(Discriminator):
 
     def __init__(self, *trunk: Any, num_classes: int, dropout: float) -> None:
         super().__init__(*trunk)
-        self.name = nn.Sequential(
-            nn.Dropout(dropout), nn.Linear(self.trunk.features, num_classes)
-        )
+        self.name = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.trunk.features, num_classes))
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         features = self.trunk(images)

@@ -110,9 +110,7 @@ class Adversarial(zoo.Task):
         loss = extra.pop("loss")
         return {"loss_discriminator": loss, "discriminator_accuracy": right, **extra}
 
-    def evaluate(
-        self, model: nn.Module, batches: Iterator[Any], sum_over: Any
-    ) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
         sums: dict[str, Any] = {}
         count = 0
         moments = np.zeros(0)

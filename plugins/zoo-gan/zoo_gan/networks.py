@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
@@ -28,7 +30,7 @@ class Generator(nn.Sequential):
             nn.BatchNorm2d(first),
             nn.ReLU(),
         ]
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in pairwise(widths):
             layers += [
                 nn.ConvTranspose2d(before, after, 4, 2, 1, bias=False),
                 nn.BatchNorm2d(after),
@@ -47,7 +49,7 @@ class Trunk(nn.Sequential):
     def __init__(self, channels: int, image_size: int, width: int, spectral: bool) -> None:
         widths = (channels, *widths_of(image_size, width))
         layers: list[nn.Module] = []
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in pairwise(widths):
             layers += [nn.Conv2d(before, after, 4, 2, 1), nn.LeakyReLU(0.2)]
         super().__init__(*layers, nn.Flatten())
         self.features = widths[-1] * SMALLEST**2

@@ -43,9 +43,7 @@ class VAEClustersTask(VAETask):
         model.centres.copy_(torch.from_numpy(centres))
         model.names.copy_(torch.from_numpy(names))
 
-    def evaluate(
-        self, model: nn.Module, batches: Iterator[Any], sum_over: Any
-    ) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
         """Also what the original measured: clusters and names from the measured pictures alone."""
         seen: list[Any] = []
 
@@ -82,7 +80,7 @@ def k_means(codes: np.ndarray, clusters: int, seed: int) -> tuple[np.ndarray, np
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    # Several threads add up in any order, and the last bits of the result would be a matter of luck.
+    # Several threads add up in any order, and the last bits of the result would be luck.
     with threadpool_limits(1):
         found = KMeans(clusters, n_init=4, random_state=seed).fit(codes)
     return found.cluster_centers_.astype(np.float32), found.labels_

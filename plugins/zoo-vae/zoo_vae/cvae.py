@@ -90,10 +90,8 @@ class Conditional(Autoencoding):
 
     needs_labels = True
 
-    def __init__(self, model: nn.Module, *rest: Any) -> None:
-        super().__init__(model, *rest)
-        with torch.no_grad():
-            model.beta.fill_(self.settings["beta"])
+    def start(self, model: nn.Module) -> None:
+        model.beta.fill_(self.settings["beta"])
 
     def reconstruct(self, model: nn.Module, batch: Any) -> Tensor:
         return model.reconstruct(batch.images, batch.labels)
@@ -112,9 +110,7 @@ class CVAETask(Conditional):
         )
         return {"loss": error + self.settings["beta"] * kl, "error": error, "kl": kl}
 
-    def evaluate(
-        self, model: nn.Module, batches: Iterator[Any], sum_over: Any
-    ) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
         tried = np.zeros(2)  # pictures, and those that were right
 
         def trying() -> Iterator[Any]:

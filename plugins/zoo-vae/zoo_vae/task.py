@@ -77,9 +77,7 @@ class Autoencoding(zoo.Task):
             for name, part in parts.items()
         }
 
-    def evaluate(
-        self, model: nn.Module, batches: Iterator[Any], sum_over: Any
-    ) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
         sums: dict[str, Tensor] = {}
         count, batch = 0, None
         with torch.random.fork_rng():

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo_vae.networks import CHANNELS, ToPicture, down, side_of, up
@@ -161,9 +160,7 @@ class VQVAETask(Autoencoding):
             model.codebook.follow(maps.detach(), numbers, decay, self.settings["decay"] > 0)
         return {"loss": loss, "error": error, "commitment": commitment}
 
-    def evaluate(
-        self, model: nn.Module, batches: Iterator[Any], sum_over: Any
-    ) -> dict[str, float]:
+    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
         uses = torch.zeros(len(model.codebook.codes), dtype=torch.float64)
 
         def counting() -> Iterator[Any]:
