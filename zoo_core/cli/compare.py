@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from zoo_core.report.facts import Summary, curves_of, duration, labels, percent,
 from zoo_core.train.run import Run, find_run
 
 WIDE = 150  # letters that the whole table needs
+MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
 
 @click.command(
@@ -53,10 +54,15 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
     digests = {(s.dataset, s.digest) for s in summaries if s.digest}
     if len(digests) > 1 or len({s.dataset for s in summaries}) > 1:
         note("Warning: these runs are on different datasets; their figures do not compare.")
+    if len({s.task for s in summaries if s.task}) > 1:
+        note("Warning: these runs have different tasks; their losses do not compare.")
     if as_json:
         print_json({"runs": rows, "picture": None if picture is None else str(picture)})
         return
-    cells = [table_row(row) for row in rows]
+    further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
+    cells = [table_row(row, further) for row in rows]
+    if further and all(s.accuracy is None for s in summaries):
+        cells = [{k: v for k, v in row.items() if k != "#accuracy"} for row in cells]
     titles = [title for title in cells[0] if not spared(title, cells)]
     print_table(titles, [[row[title] for title in titles] for row in cells])
     if picture is not None:
@@ -109,7 +115,7 @@ def notes(summaries: Sequence[Summary]) -> list[str]:
     return told
 
 
-def table_row(row: dict[str, Any]) -> dict[str, object]:
+def table_row(row: dict[str, Any], further: Sequence[str]) -> dict[str, object]:
     def shown(name: str, form: Any) -> str | None:
         return None if row[name] is None else form(row[name])
 
@@ -125,8 +131,15 @@ def table_row(row: dict[str, Any]) -> dict[str, object]:
         "#ms/image": shown("inference_ms_per_image", "{:.3g}".format),
         "#loss": shown("loss", "{:.4f}".format),
         "#accuracy": shown("accuracy", percent),
+        **{f"#{name.replace('_', ' ')}": figure(name, row["figures"]) for name in further},
         "note": row["note"],
     }
+
+
+def figure(name: str, figures: Mapping[str, float]) -> str | None:
+    if name not in figures:
+        return None
+    return percent(figures[name]) if name.endswith("accuracy") else f"{figures[name]:.4g}"
 
 
 def spared(title: str, rows: Sequence[dict[str, object]]) -> bool:

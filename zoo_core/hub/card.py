@@ -6,7 +6,7 @@ Written from run.json alone and without the time of publishing: the same run has
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoo_core.manifest import Weights
@@ -83,12 +83,7 @@ def _body(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
 $ pip install {weights.distribution}
 ```
 
-```python
-import zoo
-
-model = zoo.load("{reference}")
-print(zoo.predict(model, "picture.jpg"))
-```
+{_use(document["model"]["kinds"], reference)}
 
 ## How it was trained
 
@@ -97,6 +92,17 @@ print(zoo.predict(model, "picture.jpg"))
 | recipe: {document["recipe_name"]} | |
 |---|---|
 {recipe}"""
+
+
+def _use(kinds: Sequence[str], reference: str) -> str:
+    """How to use it, in code: what classifies predicts, what generates is asked for samples."""
+    parts = []
+    if "generation" in kinds:
+        parts.append(f"```console\n$ zoo generate {reference}\n```\n")
+    if set(kinds) != {"generation"}:
+        code = f'import zoo\n\nmodel = zoo.load("{reference}")\n'
+        parts.append(f'```python\n{code}print(zoo.predict(model, "picture.jpg"))\n```')
+    return "\n".join(parts).rstrip()
 
 
 def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:

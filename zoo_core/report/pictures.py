@@ -120,6 +120,9 @@ LONGEST = 44  # letters of a run's label
 def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
     """Loss and accuracy of several runs, and what the accuracy cost."""
     metrics = [m for m in ("loss", "accuracy") if any(m in line.curves for line in lines)]
+    # Of what the task measures besides, what all of them have; more than two would be too small.
+    shared = [m for m in lines[0].curves if all(m in line.curves for line in lines)]
+    metrics += [m for m in shared if m not in metrics][:2]
     dots = [
         End(line.seconds, line.accuracy, _short(line.label, LONGEST), _line_style(i)[0])
         for i, line in enumerate(lines)
