@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,8 +14,6 @@ from zoo_core.cli.output import note, print_json, print_table, size
 from zoo_core.errors import UsageError, ZooError
 from zoo_core.report.facts import Summary, curves_of, duration, labels, percent, reading, summarize
 from zoo_core.train.run import Run, find_run
-
-WIDE = 150  # letters that the whole table needs
 
 
 @click.command(
@@ -57,8 +53,7 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
         print_json({"runs": rows, "picture": None if picture is None else str(picture)})
         return
     cells = [table_row(row) for row in rows]
-    titles = [title for title in cells[0] if not spared(title, cells)]
-    print_table(titles, [[row[title] for title in titles] for row in cells])
+    print_table(list(cells[0]), [list(row.values()) for row in cells], spare_columns(cells))
     if picture is not None:
         click.echo(f"\nPicture: {picture}")
 
@@ -129,13 +124,10 @@ def table_row(row: dict[str, Any]) -> dict[str, object]:
     }
 
 
-def spared(title: str, rows: Sequence[dict[str, object]]) -> bool:
-    """Whether a narrow terminal does without a column, rather than cut all the others."""
-    if not sys.stdout.isatty() or shutil.get_terminal_size().columns >= WIDE:
-        return False
-    if title == "run":  # long, and not needed where the models are different
-        return len({row["model"] for row in rows}) == len(rows)
-    return title == "dataset" and len({row[title] for row in rows}) == 1
+def spare_columns(rows: Sequence[dict[str, object]]) -> list[str]:
+    """What a narrow terminal can do without: names of runs of different models, the one dataset."""
+    several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
+    return ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
 
 
 def draw(output: Path, summaries: Sequence[Summary], runs: Sequence[Run]) -> Path | None:

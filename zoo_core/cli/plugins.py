@@ -39,11 +39,12 @@ def command(name: str, traceback: bool, as_json: bool) -> None:
         print_json([as_dict(record, traceback) for record in records])
         return
     print_table(
-        ["plugin", "state", "distribution", "version", "provides", "#ms"],
+        ["plugin", "state", "distribution", "version", "#ms", "provides"],
         [
-            [r.id, r.state, r.distribution, r.version, provides(r), f"{r.seconds * 1000:.0f}"]
+            [r.id, r.state, r.distribution, r.version, f"{r.seconds * 1000:.0f}", provides(r)]
             for r in records
         ],
+        spare=("distribution",),
     )
     for record in records:
         if record.reason:

@@ -72,6 +72,7 @@ def command(ctx: click.Context, text: str, runs: Path | None, as_json: bool) -> 
             ]
             for summary in found
         ],
+        spare=("dataset", "model"),  # both are in the name of the run
     )
     for summary in found:
         if summary.error:
