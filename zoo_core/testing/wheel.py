@@ -49,12 +49,12 @@ def build_wheel(folder: Path, to: Path) -> Path:
     backend = read_project(folder).get("build-system", {}).get("build-backend", "setuptools")
     here = importlib.util.find_spec(backend.partition(".")[0].partition(":")[0]) is not None
     isolated = ["--no-build-isolation"] if here else []  # then no network is needed
-    if importlib.util.find_spec("pip"):
-        command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", *isolated]
-        command += ["--disable-pip-version-check", "--wheel-dir", str(to), str(folder)]
-    elif uv := shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent)):
+    if uv := shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent)):
         command = [uv, "build", "--wheel", "--quiet", *isolated, "--python", sys.executable]
         command += ["--out-dir", str(to), str(folder)]
+    elif importlib.util.find_spec("pip"):
+        command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", *isolated]
+        command += ["--disable-pip-version-check", "--wheel-dir", str(to), str(folder)]
     else:
         raise ZooError("building a wheel needs pip or uv", "pip install uv")
     done = subprocess.run(command, capture_output=True, text=True, check=False)

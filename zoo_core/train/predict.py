@@ -116,6 +116,15 @@ def evaluate_run(
     }
 
 
+def measure(model: Any, dataset: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of a model that zoo.load returned, on the test split of a dataset."""
+    about, test = model.zoo, open_dataset(dataset, **options).test
+    if test is None or test.labels is None:
+        raise UsageError(f"{dataset} has no labelled test split")
+    trainer = trainer_of(about.entry)
+    return evaluate_model(trainer, model, about.preprocess, test, about.classes)[0]
+
+
 def _in_memory(model: Any) -> Loaded:
     """A model that zoo.load returned."""
     about = getattr(model, "zoo", None)
