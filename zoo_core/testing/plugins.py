@@ -13,7 +13,7 @@ from zoo_core import hookspecs
 from zoo_core.errors import ZooError, did_you_mean
 from zoo_core.hub.store import packaged_file
 from zoo_core.manifest import Listed, package_folder, read
-from zoo_core.plugins import load_plugins
+from zoo_core.plugins import SLOW, load_plugins
 from zoo_core.registry import registry
 from zoo_core.targets import resolve
 from zoo_core.testing.finding import Finding
@@ -23,7 +23,6 @@ HEAVY = (
     "torch", "torchvision", "timm", "numpy", "PIL", "matplotlib", "scipy", "sklearn", "pandas",
     "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
 )  # fmt: skip
-SLOW = 0.1  # seconds that a plugin may add to everybody's `zoo list`
 HOOKS = [name for name in dir(hookspecs) if name.startswith("zoo_")]
 
 
