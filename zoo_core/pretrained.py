@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from zoo_core.data.sources import STALL_SECONDS, check_reachable
-from zoo_core.errors import SourceUnavailable, ZooError
+from zoo_core.errors import SourceUnavailable, WeightsError, ZooError
 from zoo_core.files import atomic_write
 from zoo_core.hub.verify import check_tensors, open_weights
 from zoo_core.paths import cache_dir
@@ -104,7 +104,7 @@ def _fetch(source: Pretrained, folder: Path) -> Path:
                     file.write(block)
     except (OSError, SourceUnavailable) as error:  # URLError is an OSError
         reason = str(error) if isinstance(error, SourceUnavailable) else describe(error)
-        raise ZooError(
+        raise WeightsError(
             f"the weights {source.name} could not be fetched: {reason}",
             f"bring {source.url} here by other means, and give its path: --set model.weights=PATH",
         ) from error

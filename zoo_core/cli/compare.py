@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +15,6 @@ from zoo_core.errors import UsageError, ZooError
 from zoo_core.report.facts import Summary, curves_of, duration, labels, percent, reading, summarize
 from zoo_core.train.run import Run, find_run
 
-WIDE = 150  # letters that the whole table needs
 MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
 
@@ -63,8 +60,7 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
     cells = [table_row(row, further) for row in rows]
     if further and all(s.accuracy is None for s in summaries):
         cells = [{k: v for k, v in row.items() if k != "#accuracy"} for row in cells]
-    titles = [title for title in cells[0] if not spared(title, cells)]
-    print_table(titles, [[row[title] for title in titles] for row in cells])
+    print_table(list(cells[0]), [list(row.values()) for row in cells], spare_columns(cells))
     if picture is not None:
         click.echo(f"\nPicture: {picture}")
 
@@ -142,13 +138,10 @@ def figure(name: str, figures: Mapping[str, float]) -> str | None:
     return percent(figures[name]) if name.endswith("accuracy") else f"{figures[name]:.4g}"
 
 
-def spared(title: str, rows: Sequence[dict[str, object]]) -> bool:
-    """Whether a narrow terminal does without a column, rather than cut all the others."""
-    if not sys.stdout.isatty() or shutil.get_terminal_size().columns >= WIDE:
-        return False
-    if title == "run":  # long, and not needed where the models are different
-        return len({row["model"] for row in rows}) == len(rows)
-    return title == "dataset" and len({row[title] for row in rows}) == 1
+def spare_columns(rows: Sequence[dict[str, object]]) -> list[str]:
+    """What a narrow terminal can do without: names of runs of different models, the one dataset."""
+    several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
+    return ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
 
 
 def draw(output: Path, summaries: Sequence[Summary], runs: Sequence[Run]) -> Path | None:

@@ -33,6 +33,7 @@ COMMANDS = {
     "verify": "Read weights on this machine again, every byte, and check them.",
     "remove": "Delete the copy of weights on this machine.",
     "export": "Write a trained model as ONNX or as a torch program.",
+    "plugin": "Start a plugin, or check one.",
     "cache": "Show or clear what the zoo keeps on this machine.",
 }
 

@@ -64,7 +64,11 @@ def command(ctx: click.Context, text: str, runs: Path | None, as_json: bool) -> 
     only = all(s.accuracy is None for s in found)
     left_out = {"#loss": not generative, "#accuracy": generative and only}
     titles = [title for title in rows[0] if not left_out.get(title)]
-    print_table(titles, [[row[title] for title in titles] for row in rows])
+    print_table(
+        titles,
+        [[row[title] for title in titles] for row in rows],
+        spare=("dataset", "model"),  # both are in the name of the run
+    )
     for summary in found:
         if summary.error:
             click.echo(f"\n{summary.run} is {summary.status}: {summary.error.rstrip('.')}.")

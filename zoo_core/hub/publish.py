@@ -61,11 +61,19 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
     """Check a run and describe what its publication would be."""
     if not is_repository(to):
         raise UsageError(
-            f"{to!r} is no place to publish to", "write hf:ORGANISATION/NAME or file:FOLDER"
+            f"{to!r} is no place to publish to",
+            "write hf:ORGANISATION/NAME, file:FOLDER or package:FOLDER",
         )
     repository, revision = open_repository(to)
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
+    weights, found = entry_of(run, tag=tag, license=license)
+    text = card(weights, run.read(), repository.reference)
+    return Plan(weights, found, text, repository.reference)
+
+
+def entry_of(run: Run, *, tag: str = "", license: str = "") -> tuple[Weights, Found]:
+    """What a manifest would say about the weights of a run, once these are checked."""
     document = run.read()
     checked = check(of_run(run))
     found, file = checked.found, checked.file
@@ -94,8 +102,7 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
         license=license,
         sources=(),
     )
-    weights = parse(msgspec.json.encode(weights), Weights, f"the entry of {run.name}")
-    return Plan(weights, found, card(weights, document, repository.reference), repository.reference)
+    return parse(msgspec.json.encode(weights), Weights, f"the entry of {run.name}"), found
 
 
 def _without_paths(found: Found) -> dict[str, Any]:

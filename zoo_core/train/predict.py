@@ -68,7 +68,7 @@ def load_run(reference: str, runs: Path | None = None) -> Loaded:
     )
 
 
-def measure(
+def measure_model(
     trainer: Trainer,
     entry: ModelEntry,
     model: Any,
@@ -137,7 +137,7 @@ def evaluate_run(
     pictures = data.train if split == "train" else data.test
     if pictures is None or not len(pictures) or (named and pictures.labels is None):
         raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
-    figures, _, ms = measure(
+    figures, _, ms = measure_model(
         loaded.trainer, loaded.entry, loaded.model, loaded.preprocess, pictures, loaded.classes,
         Recipe(task=loaded.task),
     )  # fmt: skip
@@ -149,6 +149,19 @@ def evaluate_run(
         **figures,
         **({} if ms is None else {"inference_ms_per_image": round(ms, 4)}),
     }
+
+
+def measure(
+    model: Any, dataset: str, options: Mapping[str, Any], task: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Figures of a model that zoo.load returned, on the test split of a dataset."""
+    about, test = model.zoo, open_dataset(dataset, **options).test
+    if test is None or (about.entry.classifies and test.labels is None):
+        raise UsageError(f"{dataset} has no labelled test split")
+    return measure_model(
+        trainer_of(about.entry), about.entry, model, about.preprocess, test, about.classes,
+        Recipe(task=task),
+    )[0]  # fmt: skip
 
 
 def _in_memory(model: Any) -> Loaded:

@@ -243,7 +243,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 
 def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) -> Result:
-    from zoo_core.train.predict import measure
+    from zoo_core.train.predict import measure_model
 
     digest, size = write_model(job, run.model_file, fitted.tensors)
     model = trainer.build(job.entry, job.config)
@@ -259,7 +259,7 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
     split = job.dataset.test
     measured = "test"
     if split is not None and len(split):
-        figures, probabilities, ms = measure(
+        figures, probabilities, ms = measure_model(
             trainer, job.entry, model, job.preprocess, split, job.dataset.classes, job.recipe
         )
         result["test"] = figures

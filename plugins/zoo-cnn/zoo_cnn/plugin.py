@@ -48,7 +48,7 @@ def zoo_models():
                     lr=0.05,
                     weight_decay=5e-4,
                     schedule="one_cycle",
-                    epochs=12,
+                    epochs=16,
                     batch_size=64,
                     augment=("flip", "crop:2"),
                     ema=0.998,
