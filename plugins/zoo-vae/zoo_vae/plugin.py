@@ -101,6 +101,7 @@ def zoo_models():
             kinds=("generation",),
             num_classes=None,
             config={"codes": 512, "width": 64, "output": "sigmoid"},
+            parameters=654_211,
             task="zoo_vae.vqvae:VQVAETask",
             capabilities={
                 "reconstruct": "zoo_vae.capabilities:reconstruct",

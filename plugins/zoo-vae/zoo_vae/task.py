@@ -57,7 +57,7 @@ class Autoencoding(zoo.Task):
     def check(cls, job: Any) -> None:
         super().check(job)
         low, high = RANGES[job.config["output"]]
-        wanted = (-low / (high - low),), (1 / (high - low),)
+        wanted = ((0 - low) / (high - low),), (1 / (high - low),)
         if (set(job.preprocess.mean), set(job.preprocess.std)) != tuple(map(set, wanted)):
             raise ValueError(
                 f"the output is {job.config['output']}, so pixels must be from {low:g} to {high:g}:"

@@ -1,0 +1,206 @@
+"""zoo generate, and what the other commands do with models that are no classifiers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import environment
+
+from zoo_core.train.training import train
+
+DATA = {"train_size": 64, "test_size": 40}
+
+# A stranger's generator without torch's help: what the `generate` capability asks for, no more.
+STRANGER = """
+import numpy as np, torch, zoo
+
+class Net(torch.nn.Module):
+    def __init__(self, *, num_classes, in_channels, image_size):
+        super().__init__()
+        self.head = torch.nn.Linear(in_channels * image_size ** 2, num_classes)
+        self.shape = (in_channels, image_size, image_size)
+    def forward(self, images):
+        return self.head(images.flatten(1))
+
+class Draw(zoo.Generator):
+    noise = (2,)
+    def draw(self, noise, conditions):
+        assert conditions is None and noise.dtype == np.float32
+        return np.zeros((len(noise), *SHAPE), np.float32)
+
+@zoo.hookimpl
+def zoo_models():
+    return [zoo.ModelEntry(name="stranger", target="stranger:Net", summary="Draws grey",
+                           kinds=("classification", "generation"),
+                           capabilities={"generate": "stranger:Draw"})]
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with runs of a generator with classes, one without, and a classifier."""
+    folder = tmp_path_factory.mktemp("generate")
+    settings = {"epochs": 2, "batch_size": 32, "data": DATA}
+    small = {
+        "acgan": {"image_size": 16, "width": 8, "noise": 6},
+        "vae": {"image_size": 16, "latent": 4},
+        "vae_cluster": {"image_size": 16, "latent": 4, "clusters": 4},
+        "vqvae": {"image_size": 16, "codes": 8, "width": 4},
+        "mlp": {"hidden": (8,)},
+    }
+    for model, options in small.items():
+        train(
+            model, "synthetic", settings={**settings, "model": options}, runs=folder / "runs",
+            quiet=True, report=model in ("vae", "vae_cluster"),
+        )  # fmt: skip
+    return folder
+
+
+def run_of(folder, model):
+    return str(next((folder / "runs").glob(f"{model}-*")))
+
+
+def pixels(path):
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def test_the_same_seed_gives_the_same_pictures(trained, zoo_command):
+    for name, arguments in {"a": (), "b": ("--seed", "0"), "c": ("--seed", "1")}.items():
+        done = zoo_command("generate", run_of(trained, "vae"), "--n", "9", *arguments,
+                           "-o", f"{name}.png", cwd=trained)  # fmt: skip
+        assert done.stdout == f"Picture: {name}.png\n"
+    a, b, c = (pixels(trained / f"{name}.png") for name in "abc")
+    assert np.array_equal(a, b)
+    assert a.shape == c.shape and not np.array_equal(a, c)
+
+
+def test_a_class_can_be_asked_for_and_all_are_drawn_in_turn(trained, zoo_json):
+    run = run_of(trained, "acgan")
+    some = zoo_json("generate", run, "--class", "ring", "--n", "5", "-o", "x.webp", cwd=trained)
+    assert some["classes"] == ["ring"] * 5 and some["distance"] is None
+    every = zoo_json("generate", run, "--n", "20", "-o", "x.webp", cwd=trained)
+    assert every["classes"] == every["classes"][:10] * 2
+    assert len(set(every["classes"])) == 10
+    steps = zoo_json("generate", run, "--interpolate", "--n", "16", "-o", "x.png", cwd=trained)
+    assert steps["classes"] == ["circle"] * 8 + ["square"] * 8
+
+
+def test_clusters_are_asked_for_by_their_names(trained, zoo_command, zoo_json):
+    run = run_of(trained, "vae_cluster")
+    names = zoo_json("generate", run, "--n", "4", cwd=trained)["classes"]
+    assert len(names) == 4
+    one = zoo_json("generate", run, "--class", names[0], "--n", "3", cwd=trained)
+    assert one["classes"] == [names[0]] * 3
+    other = next(name for name in ("circle", "square", "cross", "ring", "moon", "plus")
+                 if name not in names)  # fmt: skip
+    done = zoo_command("generate", run, "--class", other, status=2, cwd=trained)
+    assert names[0] in done.stderr and "cannot be asked for" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "model, arguments, sentence",
+    [
+        ("mlp", (), "declares no way to draw samples"),
+        ("vqvae", (), "declares no way to draw samples"),
+        ("vae", ("--class", "ring"), "leave out --class"),
+        ("acgan", ("--class", "rong"), "ring"),
+        ("vae", ("-o", "x.pdf"), "must end in one of"),
+        ("vae", ("--distance", "latest"), "declares no features"),
+    ],
+)
+def test_mistakes_get_a_sentence(trained, zoo_command, model, arguments, sentence):
+    done = zoo_command("generate", run_of(trained, model), *arguments, status=2, cwd=trained)
+    assert sentence in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_strangers_generator_is_used_as_ours_are(tmp_path):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "stranger.py").write_text(STRANGER.replace("SHAPE", "self.model.shape"))
+    info = folder / "stranger-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[zoo]\nstranger = stranger\n")
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "zoo", *arguments], capture_output=True, text=True, cwd=tmp_path,
+            env=environment(PYTHONPATH=str(folder), ZOO_CACHE=str(tmp_path / "cache")),
+        )  # fmt: skip
+
+    few = ("--set", "data.train_size=40", "--set", "data.test_size=10", "--set", "epochs=2")
+    done = run("train", "stranger", "--dataset", "synthetic", *few)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / done.stdout.splitlines()[-1]
+    assert {p.name for p in (path / "pictures").glob("samples*")} == {
+        "samples-001.png", "samples.png",
+    }  # fmt: skip
+    done = run("generate", "latest", "--n", "4")
+    assert done.returncode == 0, done.stderr
+    assert len(np.unique(pixels(tmp_path / "samples.png")[20:60, 20:60])) == 1  # grey
+    (folder / "stranger.py").write_text(STRANGER.replace("SHAPE", "(1, 2)"))
+    done = run("generate", "latest")
+    assert done.returncode == 1
+    assert "Draw must draw an array (64, 3, 32, 32), not (64, 1, 2)" in done.stderr
+
+
+# ---------------------------------------------------------------- the other commands
+
+
+def test_a_report_shows_samples_reconstructions_and_codes(trained):
+    run = Path(run_of(trained, "vae"))
+    text = (run / "report.md").read_text()
+    for name in ("samples.png", "samples-001.png", "reconstructions.png", "latent.png"):
+        assert f"pictures/{name})" in text, name
+        assert Image.open(run / "pictures" / name).size[0] > 300
+    assert "accuracy" not in text and "confusion" not in text
+    clusters = Path(run_of(trained, "vae_cluster"))
+    assert "own vote accuracy" in (clusters / "report.md").read_text()
+    wide, narrow = (Image.open(r / "pictures/latent.png").size[0] for r in (clusters, run))
+    assert wide > 1.5 * narrow  # by true and by predicted class
+
+
+def test_evaluating_again_gives_the_figures_of_the_run(trained, zoo_command, zoo_json):
+    for model in ("vae", "vae_cluster", "vqvae"):
+        document = json.loads(Path(run_of(trained, model), "run.json").read_text())
+        kept = document["result"]["test"]
+        again = zoo_json("evaluate", run_of(trained, model), cwd=trained)
+        for name in ("loss", "mse", "bits_per_dim", "accuracy"):
+            assert (name in kept) == (name in again)
+            if name in kept:
+                assert again[name] == pytest.approx(kept[name], rel=1e-6), (model, name)
+    shown = zoo_command("evaluate", run_of(trained, "vae"), cwd=trained).stdout
+    assert "bits per dim" in shown and "accuracy" not in shown
+
+
+def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_command):
+    shown = zoo_command("runs", "vae-*", cwd=trained).stdout
+    assert "LOSS" in shown and "ACCURACY" not in shown
+    assert "ACCURACY" in zoo_command("runs", cwd=trained).stdout
+    two = run_of(trained, "vae"), run_of(trained, "vqvae")
+    done = zoo_command("compare", *two, cwd=trained)
+    header = done.stdout.splitlines()[0]
+    assert "MSE" in header and "BITS PER DIM" in header and "ACCURACY" not in header
+    assert "different tasks" in done.stderr
+
+
+def test_pictures_cannot_be_classified_by_what_does_not(trained, zoo_command):
+    Image.new("RGB", (16, 16)).save(trained / "x.png")
+    done = zoo_command("predict", run_of(trained, "vae"), "x.png", status=2, cwd=trained)
+    assert "does not classify" in done.stderr
+    zoo_command("predict", run_of(trained, "vae_cluster"), "x.png", cwd=trained)
+
+
+def test_published_weights_give_the_same_samples(trained, zoo_command, tmp_path):
+    run = run_of(trained, "acgan")
+    shared = f"file:{tmp_path / 'shared'}"
+    zoo_command("publish", run, "--to", shared, cwd=trained)
+    card = (tmp_path / "shared" / "README.md").read_text()
+    assert "zoo generate" in card
+    zoo_command("generate", run, "-o", "one.png", cwd=trained)
+    zoo_command("generate", shared, "-o", "two.png", cwd=trained)
+    assert np.array_equal(pixels(trained / "one.png"), pixels(trained / "two.png"))
