@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
+    from zoo_core.api import generate as generate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
     from zoo_core.api import load as load
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _HOME = {
     "create": "zoo_core.api",
     "evaluate": "zoo_core.api",
+    "generate": "zoo_core.api",
     "info": "zoo_core.api",
     "list_models": "zoo_core.api",
     "load": "zoo_core.api",

@@ -64,41 +64,67 @@ def run_of(folder, model):
     return str(next((folder / "runs").glob(f"{model}-*")))
 
 
+@pytest.fixture
+def zoo_here(trained, capsys, monkeypatch):
+    """The command line in this process, where torch is imported already: `zoo ARGUMENTS`."""
+    from zoo_core.cli.main import main
+
+    monkeypatch.chdir(trained)
+    monkeypatch.setenv("ZOO_CACHE", str(trained / "cache"))
+    monkeypatch.setenv("ZOO_MANIFEST", str(trained / "own.json"))
+
+    def run(*arguments, status=0):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        printed = capsys.readouterr()
+        assert ended.value.code == status, printed
+        return printed
+
+    return run
+
+
+@pytest.fixture
+def json_here(zoo_here):
+    return lambda *arguments: json.loads(zoo_here(*arguments, "--json").out)
+
+
 def pixels(path):
     return np.asarray(Image.open(path).convert("RGB"))
 
 
-def test_the_same_seed_gives_the_same_pictures(trained, zoo_command):
+def test_the_same_seed_gives_the_same_pictures(trained, zoo_here):
     for name, arguments in {"a": (), "b": ("--seed", "0"), "c": ("--seed", "1")}.items():
-        done = zoo_command("generate", run_of(trained, "vae"), "--n", "9", *arguments,
-                           "-o", f"{name}.png", cwd=trained)  # fmt: skip
-        assert done.stdout == f"Picture: {name}.png\n"
+        done = zoo_here(
+            "generate", run_of(trained, "vae"), "--n", "9", *arguments, "-o", f"{name}.png"
+        )
+        assert done.out == f"Picture: {name}.png\n"
     a, b, c = (pixels(trained / f"{name}.png") for name in "abc")
     assert np.array_equal(a, b)
     assert a.shape == c.shape and not np.array_equal(a, c)
 
 
-def test_a_class_can_be_asked_for_and_all_are_drawn_in_turn(trained, zoo_json):
+def test_a_class_can_be_asked_for_and_all_are_drawn_in_turn(trained, json_here):
     run = run_of(trained, "acgan")
-    some = zoo_json("generate", run, "--class", "ring", "--n", "5", "-o", "x.webp", cwd=trained)
+    some = json_here("generate", run, "--class", "ring", "--n", "5", "-o", "x.webp")
     assert some["classes"] == ["ring"] * 5 and some["distance"] is None
-    every = zoo_json("generate", run, "--n", "20", "-o", "x.webp", cwd=trained)
+    every = json_here("generate", run, "--n", "20", "-o", "x.webp")
     assert every["classes"] == every["classes"][:10] * 2
     assert len(set(every["classes"])) == 10
-    steps = zoo_json("generate", run, "--interpolate", "--n", "16", "-o", "x.png", cwd=trained)
+    steps = json_here("generate", run, "--interpolate", "--n", "16", "-o", "x.png")
     assert steps["classes"] == ["circle"] * 8 + ["square"] * 8
 
 
-def test_clusters_are_asked_for_by_their_names(trained, zoo_command, zoo_json):
+def test_clusters_are_asked_for_by_their_names(trained, zoo_here, json_here):
     run = run_of(trained, "vae_cluster")
-    names = zoo_json("generate", run, "--n", "4", cwd=trained)["classes"]
+    names = json_here("generate", run, "--n", "4")["classes"]
     assert len(names) == 4
-    one = zoo_json("generate", run, "--class", names[0], "--n", "3", cwd=trained)
+    one = json_here("generate", run, "--class", names[0], "--n", "3")
     assert one["classes"] == [names[0]] * 3
     other = next(name for name in ("circle", "square", "cross", "ring", "moon", "plus")
                  if name not in names)  # fmt: skip
-    done = zoo_command("generate", run, "--class", other, status=2, cwd=trained)
-    assert names[0] in done.stderr and "cannot be asked for" in done.stderr
+    done = zoo_here("generate", run, "--class", other, status=2)
+    assert names[0] in done.err and "cannot be asked for" in done.err
 
 
 @pytest.mark.parametrize(
@@ -112,9 +138,9 @@ def test_clusters_are_asked_for_by_their_names(trained, zoo_command, zoo_json):
         ("vae", ("--distance", "latest"), "declares no features"),
     ],
 )
-def test_mistakes_get_a_sentence(trained, zoo_command, model, arguments, sentence):
-    done = zoo_command("generate", run_of(trained, model), *arguments, status=2, cwd=trained)
-    assert sentence in done.stderr and "Traceback" not in done.stderr
+def test_mistakes_get_a_sentence(trained, zoo_here, model, arguments, sentence):
+    done = zoo_here("generate", run_of(trained, model), *arguments, status=2)
+    assert sentence in done.err and "Traceback" not in done.err
 
 
 def test_a_strangers_generator_is_used_as_ours_are(tmp_path):
@@ -164,43 +190,47 @@ def test_a_report_shows_samples_reconstructions_and_codes(trained):
     assert wide > 1.5 * narrow  # by true and by predicted class
 
 
-def test_evaluating_again_gives_the_figures_of_the_run(trained, zoo_command, zoo_json):
+def test_evaluating_again_gives_the_figures_of_the_run(trained, zoo_here, json_here):
     for model in ("vae", "vae_cluster", "vqvae"):
         document = json.loads(Path(run_of(trained, model), "run.json").read_text())
         kept = document["result"]["test"]
-        again = zoo_json("evaluate", run_of(trained, model), cwd=trained)
+        again = json_here("evaluate", run_of(trained, model))
         for name in ("loss", "mse", "bits_per_dim", "accuracy"):
             assert (name in kept) == (name in again)
             if name in kept:
                 assert again[name] == pytest.approx(kept[name], rel=1e-6), (model, name)
-    shown = zoo_command("evaluate", run_of(trained, "vae"), cwd=trained).stdout
+    shown = zoo_here("evaluate", run_of(trained, "vae")).out
     assert "bits per dim" in shown and "accuracy" not in shown
 
 
-def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_command):
-    shown = zoo_command("runs", "vae-*", cwd=trained).stdout
+def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_here):
+    shown = zoo_here("runs", "vae-*").out
     assert "LOSS" in shown and "ACCURACY" not in shown
-    assert "ACCURACY" in zoo_command("runs", cwd=trained).stdout
+    assert "ACCURACY" in zoo_here("runs").out
     two = run_of(trained, "vae"), run_of(trained, "vqvae")
-    done = zoo_command("compare", *two, cwd=trained)
-    header = done.stdout.splitlines()[0]
+    done = zoo_here("compare", *two)
+    header = done.out.splitlines()[0]
     assert "MSE" in header and "BITS PER DIM" in header and "ACCURACY" not in header
-    assert "different tasks" in done.stderr
+    assert "different tasks" in done.err
 
 
-def test_pictures_cannot_be_classified_by_what_does_not(trained, zoo_command):
+def test_pictures_cannot_be_classified_by_what_does_not(trained, zoo_here):
     Image.new("RGB", (16, 16)).save(trained / "x.png")
-    done = zoo_command("predict", run_of(trained, "vae"), "x.png", status=2, cwd=trained)
-    assert "does not classify" in done.stderr
-    zoo_command("predict", run_of(trained, "vae_cluster"), "x.png", cwd=trained)
+    done = zoo_here("predict", run_of(trained, "vae"), "x.png", status=2)
+    assert "does not classify" in done.err
+    zoo_here("predict", run_of(trained, "vae_cluster"), "x.png")
 
 
-def test_published_weights_give_the_same_samples(trained, zoo_command, tmp_path):
+def test_published_weights_give_the_same_samples(trained, zoo_here, tmp_path):
+    import zoo
+
     run = run_of(trained, "acgan")
     shared = f"file:{tmp_path / 'shared'}"
-    zoo_command("publish", run, "--to", shared, cwd=trained)
+    zoo_here("publish", run, "--to", shared)
     card = (tmp_path / "shared" / "README.md").read_text()
     assert "zoo generate" in card
-    zoo_command("generate", run, "-o", "one.png", cwd=trained)
-    zoo_command("generate", shared, "-o", "two.png", cwd=trained)
-    assert np.array_equal(pixels(trained / "one.png"), pixels(trained / "two.png"))
+    one, two = (
+        zoo.generate(run, 8, condition="moon"),
+        zoo.generate(zoo.load(shared), 8, condition="moon"),
+    )
+    assert np.array_equal(one, two) and one.shape == (8, 16, 16, 3)

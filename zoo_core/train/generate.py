@@ -14,7 +14,7 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import PluginError, UsageError, did_you_mean
 from zoo_core.files import atomic_write
 from zoo_core.registry import registry
-from zoo_core.targets import resolve
+from zoo_core.targets import describe, resolve
 from zoo_core.types import ModelEntry
 
 if TYPE_CHECKING:
@@ -170,6 +170,13 @@ class Snapshots:
         """The last epoch's are the report's, which draws what training came to."""
         if not self.every or epoch % self.every or epoch == self.job.recipe.epochs:
             return
+        try:
+            self._draw(epoch, model)
+        except Exception as error:  # a plugin's code; the training is worth more than a picture
+            self.every = 0
+            self.job.display.warn(f"no samples are drawn in this run: {describe(error)}")
+
+    def _draw(self, epoch: int, model: Any) -> None:
         from zoo_core.report.grid import picture_grid
 
         job = self.job
@@ -187,9 +194,9 @@ def blocks(images: np.ndarray, size: int = 256) -> Iterator[np.ndarray]:
         yield images[start : start + size]
 
 
-def load_source(reference: str, runs: Path | None = None) -> tuple[Source, Any]:
-    """Trained weights as something to draw samples from, and what was loaded."""
-    from zoo_core.train.predict import load_run
+def load_source(reference: Any, runs: Path | None = None) -> tuple[Source, Any]:
+    """Trained weights, or a model of zoo.load, to draw samples from; and what was loaded."""
+    from zoo_core.train.predict import in_memory, load_run
 
-    loaded = load_run(reference, runs)
+    loaded = load_run(reference, runs) if isinstance(reference, str) else in_memory(reference)
     return open_source(loaded.entry, loaded.model, loaded.preprocess, loaded.classes), loaded

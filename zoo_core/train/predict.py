@@ -164,11 +164,11 @@ def measure(
     )[0]  # fmt: skip
 
 
-def _in_memory(model: Any) -> Loaded:
+def in_memory(model: Any) -> Loaded:
     """A model that zoo.load returned."""
     about = getattr(model, "zoo", None)
     if about is None:
-        raise UsageError("only a model that zoo.load returned can be used to predict")
+        raise UsageError("only a model that zoo.load returned can be used like this")
     trainer = trainer_of(about.entry)
     return Loaded(
         None, about.entry, model, trainer, about.classes, about.preprocess, "", {}, about.source
@@ -182,7 +182,7 @@ def predict_pictures(
     if isinstance(reference, str):
         loaded = load_run(reference, runs)
     else:
-        loaded = _in_memory(reference)
+        loaded = in_memory(reference)
     if not loaded.entry.classifies:
         raise UsageError(
             f"model {loaded.entry.name!r} does not classify pictures", "zoo list shows what does"
