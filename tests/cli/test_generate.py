@@ -47,15 +47,15 @@ def trained(tmp_path_factory):
     settings = {"epochs": 2, "batch_size": 32, "data": DATA}
     small = {
         "acgan": {"image_size": 16, "width": 8, "noise": 6},
-        "vae": {"image_size": 16, "latent": 4},
-        "vae_cluster": {"image_size": 16, "latent": 4, "clusters": 4},
-        "vqvae": {"image_size": 16, "codes": 8, "width": 4},
+        "vae": {"image_size": 8, "latent": 4},
+        "vae_cluster": {"image_size": 8, "latent": 4, "clusters": 4},
+        "vqvae": {"image_size": 8, "codes": 8, "width": 4},
         "mlp": {"hidden": (8,)},
     }
     for model, options in small.items():
         train(
             model, "synthetic", settings={**settings, "model": options}, runs=folder / "runs",
-            quiet=True, report=model in ("vae", "vae_cluster"),
+            quiet=True, report=model == "vae_cluster",
         )  # fmt: skip
     return folder
 
@@ -167,7 +167,7 @@ def test_a_strangers_generator_is_used_as_ours_are(tmp_path):
     }  # fmt: skip
     done = run("generate", "latest", "--n", "4")
     assert done.returncode == 0, done.stderr
-    assert len(np.unique(pixels(tmp_path / "samples.png")[20:60, 20:60])) == 1  # grey
+    assert len(np.unique(pixels(tmp_path / "samples.png")[60:90, 30:80])) == 1  # grey
     (folder / "stranger.py").write_text(STRANGER.replace("SHAPE", "(1, 2)"))
     done = run("generate", "latest")
     assert done.returncode == 1
@@ -178,16 +178,14 @@ def test_a_strangers_generator_is_used_as_ours_are(tmp_path):
 
 
 def test_a_report_shows_samples_reconstructions_and_codes(trained):
-    run = Path(run_of(trained, "vae"))
+    run = Path(run_of(trained, "vae_cluster"))
     text = (run / "report.md").read_text()
     for name in ("samples.png", "samples-001.png", "reconstructions.png", "latent.png"):
         assert f"pictures/{name})" in text, name
         assert Image.open(run / "pictures" / name).size[0] > 300
-    assert "accuracy" not in text and "confusion" not in text
-    clusters = Path(run_of(trained, "vae_cluster"))
-    assert "own vote accuracy" in (clusters / "report.md").read_text()
-    wide, narrow = (Image.open(r / "pictures/latent.png").size[0] for r in (clusters, run))
-    assert wide > 1.5 * narrow  # by true and by predicted class
+    assert "own vote accuracy" in text and "reconstruction mse" in text
+    wide, high = Image.open(run / "pictures/latent.png").size
+    assert wide > 1.5 * high  # by true and by predicted class
 
 
 def test_evaluating_again_gives_the_figures_of_the_run(trained, zoo_here, json_here):
@@ -227,7 +225,7 @@ def test_published_weights_give_the_same_samples(trained, zoo_here, tmp_path):
     run = run_of(trained, "acgan")
     shared = f"file:{tmp_path / 'shared'}"
     zoo_here("publish", run, "--to", shared)
-    card = (tmp_path / "shared" / "README.md").read_text()
+    (card,) = (path.read_text() for path in (tmp_path / "shared").rglob("README.md"))
     assert "zoo generate" in card
     one, two = (
         zoo.generate(run, 8, condition="moon"),
