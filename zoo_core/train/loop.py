@@ -20,6 +20,7 @@ from zoo_core.errors import Interrupted, TrainingError
 from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_prefix
 from zoo_core.train.interrupt import Interruption
 from zoo_core.train.job import Fitted, Job
+from zoo_core.train.memory import keep_freed_memory
 from zoo_core.train.metrics import ClassificationTotals
 from zoo_core.train.schedule import learning_rate
 from zoo_core.train.stopping import Stopping
@@ -187,6 +188,7 @@ class Loop:
     # ------------------------------------------------------------ the staircase
 
     def fit(self) -> Fitted:
+        keep_freed_memory()
         self._restore()
         steps = len(self.training)
         display = self.job.display
