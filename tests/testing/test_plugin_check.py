@@ -88,7 +88,7 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
     folder = new("bad")
     package = folder / "zoo_bad"
     replace_in(package / "plugin.py", ("import zoo\n", "import torch\nimport zoo\n"),
-               ("38_346", "40_000"), ('"width": 32', '"width": 8'), ('"depth": 2}', '"depth": 2, "heads": 4}'),
+               ("38_346", "40_000"), ('"depth": 2}', '"depth": 2, "heads": 4}'),
                ("ZOO_API = 1\n", ""))  # fmt: skip
     replace_in(
         package / "bad.py",
@@ -114,7 +114,7 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
         "contents": "labels.json",
         "version": "ZOO_API = 1",
         "light": "imports torch",
-        "parameters": "declares parameters=40,000 and has 2,",
+        "parameters": "declares parameters=40,000 and has 38,",
         "shapes": "num_classes=3 gives an output of (2, 10), not (2, 3)",
         "options_count": "heads=8 gives the same",
         "errors": "image_size=1 ends in RuntimeError",

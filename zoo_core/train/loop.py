@@ -21,6 +21,7 @@ from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_pref
 from zoo_core.train.generate import Snapshots
 from zoo_core.train.interrupt import Interruption
 from zoo_core.train.job import Fitted, Job
+from zoo_core.train.memory import keep_freed_memory
 from zoo_core.train.metrics import ClassificationTotals
 from zoo_core.train.schedule import learning_rate
 from zoo_core.train.stopping import Stopping
@@ -197,6 +198,7 @@ class Loop:
     # ------------------------------------------------------------ the staircase
 
     def fit(self) -> Fitted:
+        keep_freed_memory()
         self._restore()
         steps = len(self.training)
         display = self.job.display

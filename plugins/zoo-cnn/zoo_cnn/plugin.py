@@ -18,7 +18,7 @@ MNIST_DEFAULT = zoo.Recipe(
     lr=0.05,
     weight_decay=1e-4,
     schedule="one_cycle",
-    epochs=30,
+    epochs=12,
     batch_size=64,
     augment=("affine:rotate=10,shift=2,scale=0.1",),
 )
