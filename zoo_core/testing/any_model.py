@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from zoo_core.errors import DataError, MissingDependency, WeightsError, ZooError
+from zoo_core.errors import DataError, MissingDependency, PluginError, WeightsError, ZooError
 from zoo_core.models import trainer_of
 from zoo_core.registry import registry
 from zoo_core.testing.finding import Finding, Skipped
@@ -78,3 +78,33 @@ def check_training(name: str, **options: Any) -> None:
                 "what is published would not be what was measured",
                 "keep everything that forward uses in parameters or persistent buffers",
             )
+
+
+def check_generation(name: str, **options: Any) -> None:
+    """What declares `generate` draws pictures of the right shape, the same ones from one seed."""
+    import numpy as np
+
+    from zoo_core.data.preprocess import Preprocess
+    from zoo_core.models import check_options
+    from zoo_core.train.generate import open_source
+
+    entry = registry().models.get(name)
+    config = check_options(entry, options)
+    model = trainer_of(entry).build(entry, config)
+    preprocess = Preprocess(config["image_size"], config["in_channels"], (0.5,), (0.5,))
+    classes = [f"class {number}" for number in range(config.get("num_classes") or 0)]
+    source = open_source(entry, model, preprocess, classes)
+    try:
+        one, two = source.sample(3).images, source.sample(3).images
+    except PluginError as error:
+        raise Finding(
+            str(error),
+            "`zoo generate` and the pictures of a run need it",
+            "give back an array of (samples, channels, height, width)",
+        ) from error
+    if not np.array_equal(one, two):
+        raise Finding(
+            f"{name} draws other pictures from the same noise",
+            "nobody could draw a sample again, or compare two epochs",
+            "put the model into evaluation, and draw nothing at random in `draw`",
+        )

@@ -77,9 +77,10 @@ def _of_model(name: str, entry: ModelEntry, options: dict[str, Any]) -> list[Che
             from zoo_core.testing.models import CHECKS as checks  # torch, for those who use it
         except ImportError as error:
             raise missing_dependency("torch", f"checking {entry.name!r}") from error
+    generation = (any_model.check_generation,) if "generate" in entry.capabilities else ()
     return [
         Check(entry.name, check.__name__.removeprefix("check_"), partial(check, name, **known))
-        for check in (*checks, any_model.check_training)
+        for check in (*checks, *generation, any_model.check_training)
     ]
 
 
