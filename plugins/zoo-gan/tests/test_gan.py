@@ -9,6 +9,7 @@ from zoo_gan.dcgan import DCGAN, DCGANTask
 
 import zoo
 from zoo_core.data.loader import Batch
+from zoo_core.train.training import train
 
 SMALL = {"image_size": 16, "width": 8, "noise": 6}
 
@@ -105,15 +106,10 @@ def test_diversity_is_the_spread_of_samples_beside_that_of_real_pictures():
 @pytest.mark.parametrize("spectral", [False, True])
 def test_a_trained_one_is_published_with_all_that_it_needs(spectral, tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    result = zoo.train(
-        "acgan",
-        "synthetic",
-        runs=tmp_path / "runs",
-        quiet=True,
-        epochs=1,
-        batch_size=16,
-        data={"train_size": 48, "test_size": 16},
-        model={**SMALL, "spectral_norm": spectral},
+    few = {"epochs": 1, "batch_size": 16, "data": {"train_size": 48, "test_size": 16}}
+    settings = {**few, "model": {**SMALL, "spectral_norm": spectral}}
+    result = train(
+        "acgan", "synthetic", runs=tmp_path / "runs", quiet=True, report=False, settings=settings
     )
     assert "accuracy" in result.metrics and "diversity" in result.metrics
     again = zoo.evaluate(result.path)

@@ -148,14 +148,16 @@ def test_the_gradient_goes_straight_through_the_codebook():
     model = VQVAE(image_size=8, codes=8, width=4).train()
     task = VQVAETask(model, zoo.Recipe(task={"beta": 0.0}), ())
     seen = {}
-    keep = {
-        "maps": model.encoder.register_full_backward_hook(lambda m, i, o: seen.update(maps=o[0])),
-        "back": model.decoder.register_full_backward_hook(lambda m, i, o: seen.update(back=i[0])),
-    }
+    hooks = [
+        model.encoder.register_full_backward_hook(lambda m, i, o: seen.update(maps=o[0])),
+        model.decoder.register_full_backward_hook(lambda m, i, o: seen.update(back=i[0])),
+    ]
     pictures = batch()
     pictures.images.requires_grad_()  # for the hooks alone
     torch.autograd.backward(task.losses(model, pictures)["loss"].mean())
-    assert keep and seen["maps"].abs().sum() > 0
+    for hook in hooks:
+        hook.remove()
+    assert seen["maps"].abs().sum() > 0
     torch.testing.assert_close(seen["maps"], seen["back"])
     assert model.codebook.codes.grad is None  # it follows averages
     by_gradient = VQVAETask(model, zoo.Recipe(task={"decay": 0.0}), ())
