@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
+    from zoo_core.api import generate as generate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
     from zoo_core.api import load as load
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from zoo_core.errors import WeightsError as WeightsError
     from zoo_core.errors import ZooError as ZooError
     from zoo_core.hookspecs import hookimpl as hookimpl
+    from zoo_core.train.generate import Generator as Generator
     from zoo_core.train.torch_task import Task as Task
     from zoo_core.types import DatasetEntry as DatasetEntry
     from zoo_core.types import ModelEntry as ModelEntry
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 _HOME = {
     "create": "zoo_core.api",
     "evaluate": "zoo_core.api",
+    "generate": "zoo_core.api",
     "info": "zoo_core.api",
     "list_models": "zoo_core.api",
     "load": "zoo_core.api",
@@ -58,6 +61,7 @@ _HOME = {
     "WeightsError": "zoo_core.errors",
     "ZooError": "zoo_core.errors",
     "hookimpl": "zoo_core.hookspecs",
+    "Generator": "zoo_core.train.generate",
     "Task": "zoo_core.train.torch_task",
     "DatasetEntry": "zoo_core.types",
     "ModelEntry": "zoo_core.types",

@@ -6,7 +6,7 @@ Written from run.json alone and without the time of publishing: the same run has
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoo_core.manifest import Weights
@@ -86,12 +86,7 @@ def _body(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
 $ pip install {weights.distribution}
 ```
 
-```python
-import zoo
-
-model = zoo.load("{reference}")
-print(zoo.predict(model, "picture.jpg"))
-```
+{_use(document["model"]["kinds"], reference)}
 
 ## How it was trained
 
@@ -104,6 +99,17 @@ print(zoo.predict(model, "picture.jpg"))
 
 def _figure(name: str, value: float) -> str:
     return percent(value) if name.endswith(("accuracy", "top5")) else f"{value:.4f}"
+
+
+def _use(kinds: Sequence[str], reference: str) -> str:
+    """How to use it, in code: what classifies predicts, what generates is asked for samples."""
+    parts = []
+    if "generation" in kinds:
+        parts.append(f"```console\n$ zoo generate {reference}\n```\n")
+    if set(kinds) != {"generation"}:
+        code = f'import zoo\n\nmodel = zoo.load("{reference}")\n'
+        parts.append(f'```python\n{code}print(zoo.predict(model, "picture.jpg"))\n```')
+    return "\n".join(parts).rstrip()
 
 
 def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:

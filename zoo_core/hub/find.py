@@ -116,7 +116,6 @@ def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Fou
 
 
 def of_weights(reference: str, weights: Weights, path: Path) -> Found:
-    options = {key: value for key, value in weights.recipe.items() if key.startswith("data.")}
     return Found(
         reference=reference,
         source=weights.sources[0] if weights.sources else str(path),
@@ -127,12 +126,18 @@ def of_weights(reference: str, weights: Weights, path: Path) -> Found:
         classes=weights.classes,
         preprocess=weights.preprocess,
         dataset=weights.dataset,
-        data_options={key.removeprefix("data."): value for key, value in options.items()},
+        data_options=_section("data.", weights.recipe),
+        task_options=_section("task.", weights.recipe),
         metrics=weights.metrics,
         sha256=weights.sha256,
         bytes=weights.bytes,
         dtype=weights.dtype,
     )
+
+
+def _section(prefix: str, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a dataset or a task, out of the flat recipe of a manifest."""
+    return {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
 
 
 def of_run(run: Run, reference: str = "") -> Found:
@@ -159,6 +164,7 @@ def of_run(run: Run, reference: str = "") -> Found:
             path=run.model_file,
             distribution=model["distribution"],
             data_options=document["recipe"]["data"],
+            task_options=document["recipe"]["task"],
             metrics={
                 f"{split}_{name}": value
                 for name, value in figures.items()

@@ -199,7 +199,13 @@ def probes(model: Any) -> Any:
 
 
 def answers(model: Any) -> bytes:
-    """What a classifier says about them, to the last bit."""
-    if "classification" not in model.zoo.entry.kinds:
-        return b""
+    """What the model says about them, or samples of it, to the last bit."""
+    about = model.zoo
+    if not about.entry.classifies:
+        if "generate" not in about.entry.capabilities:
+            return b""
+        from zoo_core.train.generate import open_source
+
+        source = open_source(about.entry, model, about.preprocess, about.classes)
+        return source.sample(PROBES).images.tobytes()
     return trainer_of(model.zoo.entry).predict_batch(model, probes(model)).tobytes()

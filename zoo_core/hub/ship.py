@@ -82,9 +82,10 @@ def _compared(weights: Weights, path: Path, found: Found, dtype: str) -> Weights
         return weights
     from zoo_core.train.predict import measure
 
+    measured = measure(load_found(shipped), found.dataset, found.data_options, found.task_options)
     figures = {
         f"test_{name}": value
-        for name, value in measure(load_found(shipped), found.dataset, found.data_options).items()
+        for name, value in measured.items()
         if f"test_{name}" in weights.metrics
     }
     before, now = (m.get("test_accuracy", 0.0) for m in (weights.metrics, figures))

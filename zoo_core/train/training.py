@@ -243,7 +243,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 
 def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) -> Result:
-    from zoo_core.train.predict import evaluate_model
+    from zoo_core.train.predict import measure_model
 
     digest, size = write_model(job, run.model_file, fitted.tensors)
     model = trainer.build(job.entry, job.config)
@@ -258,12 +258,14 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
     }
     split = job.dataset.test
     measured = "test"
-    if split is not None and len(split) and "classification" in job.entry.kinds:
-        figures, probabilities, ms = evaluate_model(
-            trainer, model, job.preprocess, split, job.dataset.classes
+    if split is not None and len(split):
+        figures, probabilities, ms = measure_model(
+            trainer, job.entry, model, job.preprocess, split, job.dataset.classes, job.recipe
         )
-        result |= {"test": figures, "inference_ms_per_image": round(ms, 4)}
-        _write_predictions(run, split.labels, probabilities)
+        result["test"] = figures
+        if probabilities is not None and ms is not None:
+            result["inference_ms_per_image"] = round(ms, 4)
+            _write_predictions(run, split.labels, probabilities)
     else:
         lines = run.metrics()
         last = lines[-1] if lines else {}
@@ -275,6 +277,10 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
             for name, value in last.items()
             if name.startswith(f"{measured}_")
         }
+    if fitted.remarks:
+        result["remarks"] = list(fitted.remarks)
+        for remark in fitted.remarks:
+            job.display.warn(remark)
     run.update(status="complete", error="", result=result)
     Checkpoints(run.checkpoints).clear()
     page = _report(run, job) if report else None

@@ -39,6 +39,7 @@ def zoo_models():
                 "batch_norm": True,
             },
             parameters=1_147_914,
+            capabilities={"features": "zoo_cnn.features:hidden"},
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=1.99e-4, epochs=16, seed=3407),
                 # The network is too small to need much dropout, or many shifted pictures.
