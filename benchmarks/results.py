@@ -171,6 +171,8 @@ def kept_runs(*, generative: bool) -> list[tuple[Key, list[tuple[str, dict[str, 
     """The runs that are kept, by what they have in common but for the seed."""
     rows: dict[Key, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for path in sorted((DOCS / "results").glob("*.json")):
+        if "-tuned_" in path.name:
+            continue  # what searches found; docs/search.md tells of them
         document = json.loads(path.read_text(encoding="utf-8"))
         key = document["model"]["name"], document["dataset"]["name"], recipe_name(document)
         if is_generative(document) == generative:

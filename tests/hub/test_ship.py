@@ -29,7 +29,7 @@ def test_a_package_that_carries_the_weights_of_a_run(numpy_run, package, tmp_pat
     done = zoo_json("publish", run, "--to", to, "--license", "mit", "--tag", "carried")
     file = package / done["file"]
     assert file.read_bytes() == numpy_run.model_file.read_bytes()
-    found = {path.name for path in package.iterdir()}
+    found = {path.name for path in package.iterdir()} - {"__pycache__"}
     assert found == {"__init__.py", "weights", "weights.json"}, "no lock, nothing temporary"
     env = {"PYTHONPATH": str(tmp_path), "ZOO_CACHE": str(tmp_path / "nothing")}
     measured = zoo_json("evaluate", "fcn_numpy.carried", **env)

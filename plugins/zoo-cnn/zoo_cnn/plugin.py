@@ -113,3 +113,8 @@ def zoo_models():
             tags=("small", "convolution"),
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_cnn:weights.json"]

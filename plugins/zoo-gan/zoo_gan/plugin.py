@@ -39,7 +39,7 @@ def zoo_models():
         zoo.ModelEntry(
             name="acgan",
             target="zoo_gan.acgan:ACGAN",
-            summary="The same with classes, which it also names",
+            summary="DC-GAN for classes, with a classifier in the discriminator",
             kinds=("classification", "generation"),
             config={**SIZES, "dropout": 0.0},
             parameters=1_813_838,
