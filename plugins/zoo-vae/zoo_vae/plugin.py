@@ -90,7 +90,10 @@ def zoo_models():
                 "reconstruct": "zoo_vae.capabilities:reconstruct_labelled",
                 "latent": "zoo_vae.capabilities:features",
             },
-            recipes={"paper": PAPER, "default": DEFAULT},
+            recipes={
+                "paper": PAPER,
+                "default": replace(DEFAULT, augment=("flip", "crop:2"), model={"dropout": 0.2}),
+            },
             tags=("small", "convolution", "autoencoder"),
             reference="https://arxiv.org/abs/1406.5298",
         ),
