@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,10 +119,8 @@ class FeatureFile:
 
     def used(self) -> None:
         """Remember when; what was not used for longest goes first."""
-        try:
+        with suppress(OSError):  # a cache that others share may be read-only
             os.utime(self.settings)
-        except OSError:
-            pass  # a cache that others share may be read-only
 
     # ------------------------------------------------------------ writing
 

@@ -20,6 +20,7 @@ from zoo_core.features.display import PassDisplay
 from zoo_core.features.key import DTYPES, FeatureKey
 from zoo_core.features.store import FeatureFile, Features, Progress
 from zoo_core.features.torch_fold import fold_batch_norms
+from zoo_core.features.torch_model import FrozenModel
 from zoo_core.train.interrupt import Interruption
 from zoo_core.train.torch_learner import has_convolutions
 
@@ -35,17 +36,21 @@ PROBE = 2  # pictures that say whether folding was right
 
 @dataclass(frozen=True)
 class Backbone:
-    """A frozen network with its weights, and what decides what it computes."""
+    """A frozen network, and what decides what it computes; its weights are read when needed."""
 
-    network: nn.Module  # pictures (B, c, h, w) to features (B, width); in evaluation mode
     name: str  # FeatureKey.backbone
-    weights: str  # FeatureKey.weights
+    structure: str
+    weights: str
     layer: str
     pooling: str
+    width: int
+    make: Callable[[], nn.Module]  # pictures (B, c, h, w) to features (B, width), with its weights
 
-    @property
-    def structure(self) -> str:
-        return hashlib.sha256(str(self.network).encode()).hexdigest()
+    @classmethod
+    def of(cls, model: FrozenModel, weights: str, make: Callable[[], nn.Module]) -> Backbone:
+        """model: may be one without memory."""
+        structure = hashlib.sha256(str(model.backbone).encode()).hexdigest()
+        return cls(model.name, structure, weights, model.layer, model.pooling, model.width, make)
 
 
 def key_of(
@@ -87,7 +92,12 @@ class Extractor:
     """Pictures as bytes to rows of features."""
 
     def __init__(
-        self, backbone: nn.Module, preprocess: Preprocess, device: torch.device, view: str, size: int
+        self,
+        backbone: nn.Module,
+        preprocess: Preprocess,
+        device: torch.device,
+        view: str,
+        size: int,
     ) -> None:
         self.device, self.batch = device, size
         self._view = VIEWS[view]
@@ -138,25 +148,36 @@ def extract(
     found = place.load_sound(display.say)
     if found is None:
         batch = batch or batch_for(device, preprocess.size)
-        width = width_of(backbone.network, preprocess)
         made_with = {
             "torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads(),
             "batch": batch,
         }  # fmt: skip
         fresh = Progress(
-            key.to_dict(), len(pictures), width, dataset.name, dataset.classes, made_with
+            key.to_dict(), len(pictures), backbone.width, dataset.name, dataset.classes, made_with
         )
         waiting = lambda: display.say("another process computes these features; waiting")  # noqa: E731
         with place.writing(fresh, pictures, waiting) as writer:
             if writer is not None:
                 label = f"{dataset.name} {split}" + (f", {view}" if view != "plain" else "")
                 size = writer.progress.made_with["batch"]
-                extractor = Extractor(backbone.network, preprocess, device, view, size)
+                extractor = Extractor(backbone.make(), preprocess, device, view, size)
                 _run_pass(extractor, writer, pictures, display, label, resume)
         found = place.load()
         assert found is not None
     place.used()
     return found
+
+
+def cached(
+    backbone: Backbone, preprocess: Preprocess, dataset: Dataset, split: str
+) -> Features | None:
+    """The features of a split if somebody has computed them, in whichever dtype is more exact."""
+    for dtype in reversed(DTYPES):
+        key = key_of(backbone, preprocess, dataset, split, dtype=dtype)
+        found = FeatureFile.of(key, dataset.name).load_sound(lambda _: None)
+        if found is not None:
+            return found
+    return None
 
 
 def _run_pass(
@@ -184,6 +205,11 @@ def _run_pass(
                     )
             with np.errstate(over="ignore"):
                 features = np.concatenate(parts).astype(dtype)
+            if features.shape != (len(where), progress.width):
+                raise TrainingError(
+                    f"the backbone gives {features.shape[1:]} for a picture, not {progress.width} "
+                    "features"
+                )
             if not np.isfinite(features).all():
                 raise TrainingError(
                     f"the backbone gives numbers that {dtype} cannot hold",
@@ -191,17 +217,3 @@ def _run_pass(
                 )
             writer.commit(block, features, time.perf_counter() - started)
     writer.finish()
-
-
-@torch.inference_mode()
-def width_of(network: nn.Module, preprocess: Preprocess) -> int:
-    """How many features a picture has."""
-    shape = (1, preprocess.channels, preprocess.size, preprocess.size)
-    like = next(network.parameters())
-    found = network.eval()(torch.zeros(shape, device=like.device))
-    if found.ndim != 2:
-        raise TrainingError(
-            f"the backbone gives {tuple(found.shape)} for a picture, not a row of features",
-            "its pooling must leave one number of each channel",
-        )
-    return int(found.shape[1])

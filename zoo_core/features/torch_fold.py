@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ def fold_batch_norms(model: nn.Module, probe: Tensor) -> nn.Module:
     folded = copy.deepcopy(model)
     for module in list(folded.modules()):
         children = list(module.named_children())
-        for (name, layer), (after, norm) in zip(children, children[1:], strict=False):
+        for (name, layer), (after, norm) in pairwise(children):
             # Exactly this class: others, timm's for example, do more than to normalise.
             if isinstance(layer, nn.Conv2d) and type(norm) is nn.BatchNorm2d:
                 setattr(module, name, fuse_conv_bn_eval(layer, norm))

@@ -37,10 +37,9 @@ class FrozenModel(nn.Module):
             raise ValueError(f"head must be {' or '.join(HEADS)}, not {head!r}")
         self.name, self.layer, self.pooling, self.width = name, layer, pooling, width
         self.backbone = backbone.requires_grad_(False).eval()
-        layers: list[nn.Module] = [nn.Linear(width, num_classes)]
-        if head == "mlp":
-            layers = [nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, num_classes)]
-        self.head = nn.Sequential(*(nn.Dropout(dropout), *layers)) if dropout else nn.Sequential(*layers)
+        last = nn.Linear(hidden if head == "mlp" else width, num_classes)
+        first = [nn.Linear(width, hidden), nn.ReLU()] if head == "mlp" else []
+        self.head = nn.Sequential(*first, nn.Dropout(dropout), last)
 
     def features(self, images: Tensor) -> Tensor:
         features: Tensor = self.backbone(images)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zoo_core.data.arrays import Split
+from zoo_core.data.arrays import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
@@ -67,27 +68,41 @@ def load_run(reference: str, runs: Path | None = None) -> Loaded:
 
 
 def evaluate_model(
-    trainer: Trainer, model: Any, preprocess: Preprocess, split: Split, classes: tuple[str, ...]
+    trainer: Trainer, model: Any, preprocess: Preprocess, data: Dataset, split: str
 ) -> tuple[dict[str, Any], np.ndarray, float]:
     """Figures of a split, the probabilities of every picture, and milliseconds for each."""
+    pictures = data.train if split == "train" else data.test
+    assert pictures is not None
+    score = getattr(trainer, "score_split", None) or partial(_score_split, trainer)
+    logits, ms = score(model, preprocess, data, split)
+    totals = ClassificationTotals(len(data.classes))
+    if pictures.labels is not None:
+        for start in range(0, len(logits), EVALUATION_BATCH):
+            part = slice(start, start + EVALUATION_BATCH)
+            totals.add(logits[part], pictures.labels[part])
+    figures = totals.summary() | totals.details(data.classes)
+    return figures, softmax(logits).astype(np.float32), ms
+
+
+def _score_split(
+    trainer: Trainer, model: Any, preprocess: Preprocess, data: Dataset, split: str
+) -> tuple[np.ndarray, float]:
+    """What a model says of every picture of a split, and milliseconds for each."""
+    pictures = data.train if split == "train" else data.test
+    assert pictures is not None
     loader = Loader(
-        split,
+        pictures,
         batch_size=EVALUATION_BATCH,
         preprocess=preprocess,
         shuffle=False,
         backend=trainer.backend,
     )
-    totals = ClassificationTotals(len(classes))
-    probabilities, seconds = [], 0.0
+    logits, seconds = [], 0.0
     for batch in loader.epoch(0):
         started = time.perf_counter()
-        logits = trainer.predict_batch(model, batch.images)
+        logits.append(trainer.predict_batch(model, batch.images))
         seconds += time.perf_counter() - started
-        probabilities.append(softmax(logits).astype(np.float32))
-        if split.labels is not None:
-            totals.add(logits, split.labels[batch.indices])
-    figures = totals.summary() | totals.details(classes)
-    return figures, np.concatenate(probabilities), 1000 * seconds / len(split)
+    return np.concatenate(logits), 1000 * seconds / len(pictures)
 
 
 def evaluate_run(
@@ -103,9 +118,7 @@ def evaluate_run(
     pictures = data.train if split == "train" else data.test
     if pictures is None or not len(pictures) or pictures.labels is None:
         raise UsageError(f"{data.name} has no labelled {split} split")
-    figures, _, ms = evaluate_model(
-        loaded.trainer, loaded.model, loaded.preprocess, pictures, loaded.classes
-    )
+    figures, _, ms = evaluate_model(loaded.trainer, loaded.model, loaded.preprocess, data, split)
     return {
         "run": loaded.source,
         "dataset": data.name,

