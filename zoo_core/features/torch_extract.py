@@ -18,6 +18,7 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import Interrupted, OptionError, TrainingError
 from zoo_core.features.display import PassDisplay
 from zoo_core.features.key import DTYPES, FeatureKey
+from zoo_core.features.memory import keeping_memory
 from zoo_core.features.store import FeatureFile, Features, Progress
 from zoo_core.features.torch_fold import fold_batch_norms
 from zoo_core.features.torch_model import FrozenModel
@@ -188,7 +189,11 @@ def _run_pass(
     missing = writer.missing()
     rows = sum(len(writer.rows(block)) for block in missing)
     dtype = np.dtype(progress.key["dtype"])
-    with Interruption() as interruption, display.passing(label, progress.rows, rows) as advance:
+    with (
+        keeping_memory(),
+        Interruption() as interruption,
+        display.passing(label, progress.rows, rows) as advance,
+    ):
         for block in missing:
             started = time.perf_counter()
             where = writer.rows(block)
