@@ -31,6 +31,7 @@ COMMANDS = {
     "publish": "Publish the weights of a run, with a card.",
     "verify": "Read weights on this machine again, every byte, and check them.",
     "remove": "Delete the copy of weights on this machine.",
+    "features": "Show, compute and export the features of frozen backbones.",
     "export": "Write a trained model as ONNX or as a torch program.",
     "cache": "Show or clear what the zoo keeps on this machine.",
 }

@@ -22,14 +22,16 @@ Examples:
 @click.option("--to", required=True, help="hf:ORG/NAME, or file:FOLDER for a disk that you share.")
 @click.option("--tag", default="", help="The part after the dot of model.tag (default: dataset).")
 @click.option("--license", default="", help="Of the weights, mit for example.")
+@click.option("--full", is_flag=True,
+              help="With the frozen backbone inside, not just its digest.")  # fmt: skip
 @click.option("--private", is_flag=True, help="If the repository is new, make it a private one.")
 @click.option("--message", default="", help="Of the commit.")
 @click.option("--dry-run", is_flag=True, help="Show the files and the card; publish nothing.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    run: str, to: str, tag: str, license: str, private: bool, message: str, dry_run: bool,
-    runs: Path | None, as_json: bool,
+    run: str, to: str, tag: str, license: str, full: bool, private: bool, message: str,
+    dry_run: bool, runs: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Publish the weights of a run, with a card.
 
@@ -40,7 +42,7 @@ def command(
     from zoo_core.hub.repository import CARD, CONFIG, MODEL
     from zoo_core.train.run import find_run
 
-    planned = plan(find_run(run, runs, trained=True), to, tag=tag, license=license)
+    planned = plan(find_run(run, runs, trained=True), to, tag=tag, license=license, full=full)
     files = {
         CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(planned.card.encode()),
     }  # fmt: skip

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from zoo_core.report.facts import duration
+
 EVERY = 30.0  # seconds between two lines
 
 
@@ -75,11 +77,3 @@ class PassDisplay:
 def pace(done: int, missing: int, started: float) -> str:
     rate = done / max(time.monotonic() - started, 1e-9)
     return f"{rate:,.1f} images/s, {duration((missing - done) / max(rate, 1e-9))} left"
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 20 min`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -20,7 +20,7 @@ import numpy as np
 
 from zoo_core import tensors
 from zoo_core.data.arrays import Split
-from zoo_core.errors import DataError
+from zoo_core.errors import DataError, UnknownName, UsageError
 from zoo_core.features.key import FeatureKey
 from zoo_core.files import atomic_write, locked
 from zoo_core.hub.digest import digest_of
@@ -140,9 +140,53 @@ class FeatureFile:
             with Writer(self, fresh, split) as writer:
                 yield writer
 
-    def remove(self) -> None:
+    # ------------------------------------------------------------ housekeeping
+
+    @property
+    def id(self) -> str:
+        """The beginning of its key's digest, which is the end of its name."""
+        return self.path.stem.rpartition("-")[2]
+
+    @property
+    def bytes(self) -> int:
+        """On the disk, where a file that is not complete takes less than its size."""
+        used = 0
         for path in (self.path, self.part, self.settings):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                status = path.stat()
+                used += min(status.st_size, 512 * getattr(status, "st_blocks", status.st_size))
+        return used
+
+    @property
+    def last_used(self) -> float:
+        try:
+            return self.settings.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def verify(self) -> str:
+        """Read every byte again: "ok", or how much of it there is; DataError: it is damaged."""
+        progress = self.progress()
+        if progress is None:
+            raise DataError(f"{self.settings} cannot be read")
+        if self.part.exists() or not progress.sha256:
+            return f"{progress.done:,} of {progress.rows:,} pictures"
+        if self.load(rehash=True) is None:
+            raise DataError(f"{self.path} is missing")
+        return "ok"
+
+    def remove(self) -> int:
+        """Delete it, and say how many bytes that were."""
+        with locked(self.path, self._refuse):
+            used = self.bytes
+            for path in (self.path, self.part, self.settings):
+                path.unlink(missing_ok=True)
+        return used
+
+    def _refuse(self) -> None:
+        raise UsageError(
+            f"{self.path.stem} is being computed by another process", "stop that one first"
+        )
 
 
 class Writer:
@@ -247,8 +291,35 @@ def _header(progress: Progress, labels: np.ndarray | None) -> bytes:
 
 def kept() -> list[FeatureFile]:
     """All features in the cache, complete or not; those that were used last come first."""
-    files = cache_dir("features").glob("*.json")
-    return [
-        FeatureFile(path.with_suffix(SUFFIX))
-        for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
+    names = {
+        path.name.partition(".")[0]
+        for ending in (".json", SUFFIX, SUFFIX + ".part")
+        for path in cache_dir("features").glob(f"[!.]*{ending}")
+    }
+    files = [FeatureFile(cache_dir("features") / (name + SUFFIX)) for name in names]
+    return sorted(files, key=lambda file: (-file.last_used, file.path.name))
+
+
+def find_features(reference: str) -> FeatureFile:
+    """By id, by the beginning of it, or by the name of the file."""
+    files = kept()
+    found = [
+        file
+        for file in files
+        if file.id.startswith(reference) or Path(reference).name in (file.path.name, file.path.stem)
     ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{reference!r} could be {' or '.join(file.id for file in found)}")
+    raise UnknownName(f"there are no features {reference!r}", "zoo features list shows them")
+
+
+def beyond(size: int) -> list[FeatureFile]:
+    """What has to go so that the rest takes at most so many bytes: the longest unused."""
+    gone, used = [], 0
+    for file in kept():
+        used += file.bytes
+        if used > size:
+            gone.append(file)
+    return gone

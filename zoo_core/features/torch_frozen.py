@@ -29,6 +29,7 @@ from zoo_core.features.backbones import (
 )
 from zoo_core.features.display import PassDisplay
 from zoo_core.features.key import DTYPES, digest_of_tensors
+from zoo_core.features.store import Features
 from zoo_core.features.torch_extract import VIEWS, Backbone, batch_for, cached, extract
 from zoo_core.features.torch_loader import FeatureLoader
 from zoo_core.features.torch_model import FrozenModel
@@ -128,7 +129,7 @@ class FrozenTrainer(TorchTrainer):
                 )
 
     def fit(self, job: Job) -> Fitted | None:
-        job = frozen_job(job, self._features(job))
+        job = frozen_job(job, self.features(job))
         model = self.sketch(job.entry, job.config)
         assert isinstance(model, FrozenModel)
         torch.manual_seed(job.recipe.seed)
@@ -140,18 +141,18 @@ class FrozenTrainer(TorchTrainer):
             self.load_state(head, job.init)
         return Loop(TorchLearner(job, head), job).fit()
 
-    def _features(self, job: Job) -> dict[str, list[np.ndarray]]:
+    def features(self, job: Job) -> dict[str, list[Features]]:
         """By split, the views of it; whatever of them is not in the cache is computed now."""
         options = {**OPTIONS, **job.recipe.task}
         backbone = self._backbone(job.entry, job.config)
         resume = f"zoo train --resume {job.run.path}" if job.run else ""
 
-        def of(split: str, view: str) -> np.ndarray:
+        def of(split: str, view: str) -> Features:
             return extract(
                 backbone, job.preprocess, job.dataset, split, view=view, dtype=options["dtype"],
                 device=choose_device(job.device), batch=options["batch"],
                 display=PassDisplay(job.display.quiet), resume=resume,
-            ).array  # fmt: skip
+            )  # fmt: skip
 
         views = dict.fromkeys(("plain", *job.recipe.augment))
         found = {"train": [of("train", view) for view in views]}
@@ -245,7 +246,7 @@ class Lbfgs(Classification):
 class FrozenJob(Job):
     """The same job on features."""
 
-    features: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
+    features: Mapping[str, Sequence[Features]] = field(default_factory=dict)
 
     def training_loader(self, **how: Any) -> Loader:
         rows = len(self.parts[0])
@@ -263,12 +264,12 @@ class FrozenJob(Job):
             split, views[:1], indices=indices, batch_size=EVALUATION_BATCH, shuffle=False, **how
         )
 
-    def _loader(self, split: Split, views: Sequence[np.ndarray], **how: Any) -> Loader:
+    def _loader(self, split: Split, views: Sequence[Features], **how: Any) -> Loader:
         assert split.labels is not None
-        return FeatureLoader(views, split.labels, **how)  # type: ignore[return-value]
+        return FeatureLoader([view.array for view in views], split.labels, **how)  # type: ignore[return-value]
 
 
-def frozen_job(job: Job, features: Mapping[str, Sequence[np.ndarray]]) -> FrozenJob:
+def frozen_job(job: Job, features: Mapping[str, Sequence[Features]]) -> FrozenJob:
     values = {spec.name: getattr(job, spec.name) for spec in fields(Job)}
     task = LBFGS if job.recipe.optimizer == "lbfgs" else job.entry.task
     values["entry"] = replace(job.entry, task=task)
