@@ -22,7 +22,7 @@ from zoo_core.paths import cache_dir, cache_root
 from zoo_core.registry import qualified_name
 from zoo_core.targets import resolve
 from zoo_core.tensors import to_bytes
-from zoo_core.types import ModelEntry
+from zoo_core.types import DIGEST, ModelEntry
 
 OPTION = "backbone_weights"
 BY_DIGEST = "sha256:"
@@ -48,7 +48,12 @@ _at_hand: dict[str, BackboneWeights] = {}
 def digest_in(config: Mapping[str, Any]) -> str:
     """The digest of the backbone that a trained model names; "" where its file is whole."""
     asked = str(config.get(OPTION, ""))
-    return asked.removeprefix(BY_DIGEST) if asked.startswith(BY_DIGEST) else ""
+    if not asked.startswith(BY_DIGEST):
+        return ""
+    digest = asked.removeprefix(BY_DIGEST)
+    if not DIGEST.fullmatch(digest):  # it may be somebody else's text, and names a file here
+        raise WeightsError(f"{OPTION} {asked!r} is no digest")
+    return digest
 
 
 def backbone_weights(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,8 +43,9 @@ def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple
     try:
         with atomic_write(path) as temporary:
             if path.suffix == ".npz":
+                named: dict[str, Any] = {"classes": np.array(names, dtype=np.str_), **arrays}
                 with temporary.open("wb") as stream:
-                    np.savez(stream, classes=np.array(names, dtype=np.str_), **arrays)
+                    np.savez(stream, **named)
             else:
                 temporary.write_bytes(to_bytes(arrays, json.dumps({"classes": names})))
     except OSError as error:

@@ -251,7 +251,7 @@ class Writer:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.seek(0)
-        self.progress.sha256 = hashlib.file_digest(self._file, "sha256").hexdigest()  # type: ignore[arg-type]
+        self.progress.sha256 = hashlib.file_digest(self._file, "sha256").hexdigest()
         self._file.close()
         self._save()
         self.place.part.replace(self.place.path)

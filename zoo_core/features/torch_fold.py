@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import math
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -21,17 +20,22 @@ TOLERANCE = 1e-3  # of the largest feature; what is right differs by a hundredth
 def fold_batch_norms(model: nn.Module, probe: Tensor) -> nn.Module:
     """A faster copy of a network in evaluation mode, or the network itself if that would differ.
 
-    A convolution is taken to feed the batch norm that is defined right after it, as people write
+    A convolution is taken to feed the first batch norm that is defined after it, as people write
     them. `probe`, a few pictures, says whether that was so.
     """
     folded = copy.deepcopy(model)
     for module in list(folded.modules()):
-        children = list(module.named_children())
-        for (name, layer), (after, norm) in pairwise(children):
+        before = ""
+        for name, layer in list(module.named_children()):
+            if isinstance(layer, nn.Conv2d):
+                before = name
             # Exactly this class: others, timm's for example, do more than to normalise.
-            if isinstance(layer, nn.Conv2d) and type(norm) is nn.BatchNorm2d:
-                setattr(module, name, fuse_conv_bn_eval(layer, norm))
-                setattr(module, after, nn.Identity())
+            elif type(layer) is nn.BatchNorm2d and before:
+                conv = getattr(module, before)
+                if conv.out_channels == layer.num_features:
+                    setattr(module, before, fuse_conv_bn_eval(conv, layer))
+                    setattr(module, name, nn.Identity())
+                before = ""
     try:
         expected, found = model(probe), folded(probe)
     except RuntimeError:  # shapes that do not fit: the order was another

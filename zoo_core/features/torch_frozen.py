@@ -130,8 +130,7 @@ class FrozenTrainer(TorchTrainer):
 
     def fit(self, job: Job) -> Fitted | None:
         job = frozen_job(job, self.features(job))
-        model = self.sketch(job.entry, job.config)
-        assert isinstance(model, FrozenModel)
+        model = self._sketch(job.entry, job.config)
         torch.manual_seed(job.recipe.seed)
         head = Head(model.head.to_empty(device="cpu"))
         for layer in head.modules():
@@ -161,23 +160,27 @@ class FrozenTrainer(TorchTrainer):
         return found
 
     def _backbone(self, entry: ModelEntry, config: Mapping[str, Any]) -> Backbone:
-        sketch = self.sketch(entry, config)
-        assert isinstance(sketch, FrozenModel), f"{entry.target} must make a zoo.FrozenModel"
+        sketch = self._sketch(entry, config)
 
         def make() -> nn.Module:
-            head = to_arrays(self.sketch(entry, config).head.to_empty(device="cpu"))
+            head = to_arrays(self._sketch(entry, config).head.to_empty(device="cpu"))
             model = self.assemble(entry, config, prefixed("head.", head))
             assert isinstance(model, FrozenModel)
             return model.backbone
 
         return Backbone.of(sketch, digest_in(config), make)
 
+    def _sketch(self, entry: ModelEntry, config: Mapping[str, Any]) -> FrozenModel:
+        sketch = self.sketch(entry, config)
+        assert isinstance(sketch, FrozenModel), f"{entry.target} must make a zoo.FrozenModel"
+        return sketch
+
     # ------------------------------------------------------------ using
 
     def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:
         size = batch_for(next(model.parameters()).device, images.shape[2])
         predict = super().predict_batch
-        return np.concatenate([predict(model, part) for part in images.split(size)])
+        return np.concatenate([predict(model, part) for part in torch.split(images, size)])
 
     def score_split(
         self, model: nn.Module, preprocess: Preprocess, dataset: Dataset, split: str
@@ -199,7 +202,7 @@ class FrozenTrainer(TorchTrainer):
         self.predict_batch(model, few)
         taken = 1000 * (time.perf_counter() - started) / len(few)
         with torch.inference_mode():
-            rows = torch.from_numpy(features.array).split(EVALUATION_BATCH)
+            rows = torch.split(torch.from_numpy(features.array), EVALUATION_BATCH)
             scores = [model.eval().head(part.float()).numpy() for part in rows]
         return np.concatenate(scores), taken
 
@@ -223,7 +226,7 @@ class Lbfgs(Classification):
 
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
         parameters = [p for p in self.model.parameters() if p.requires_grad]
-        solver = torch.optim.LBFGS(
+        solver: Any = torch.optim.LBFGS(
             parameters, max_iter=ITERATIONS, history_size=HISTORY, line_search_fn="strong_wolfe"
         )
 
@@ -235,7 +238,7 @@ class Lbfgs(Classification):
             torch.autograd.backward(whole)
             return whole
 
-        solver.step(objective)  # type: ignore[arg-type]
+        solver.step(objective)
         with torch.no_grad():
             logits = self.model(batch.images)
             right = (logits.argmax(1) == batch.labels).float().mean()
