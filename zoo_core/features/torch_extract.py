@@ -23,7 +23,7 @@ from zoo_core.features.store import FeatureFile, Features, Progress
 from zoo_core.features.torch_fold import fold_batch_norms
 from zoo_core.features.torch_model import FrozenModel
 from zoo_core.train.interrupt import Interruption
-from zoo_core.train.torch_learner import has_convolutions
+from zoo_core.train.torch_learner import wants_channels_last
 
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "plain": lambda images: images,
@@ -102,7 +102,7 @@ class Extractor:
     ) -> None:
         self.device, self.batch = device, size
         self._view = VIEWS[view]
-        last = has_convolutions(backbone)
+        last = wants_channels_last(backbone)
         self._ops = open_ops("torch", device, channels_last=last)
         self._finish = preprocess.finisher(self._ops)
         probe = torch.zeros(PROBE, preprocess.channels, preprocess.size, preprocess.size)

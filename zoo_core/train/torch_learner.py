@@ -24,7 +24,7 @@ from zoo_core.types import ModelEntry
 class TorchLearner(Learner):
     def __init__(self, job: Job, model: nn.Module) -> None:
         self.runtime = Runtime(job.device, job.recipe.precision)
-        self.channels_last = has_convolutions(model)
+        self.channels_last = wants_channels_last(model)
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
@@ -202,12 +202,18 @@ def out_of_memory(error: Exception) -> bool:
     return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)
 
 
-def has_convolutions(model: nn.Module) -> bool:
-    """Whether channels-last pays: real convolutions, not just the cutting into patches."""
-    return any(
-        isinstance(layer, nn.Conv2d) and layer.kernel_size != layer.stride
+def wants_channels_last(model: nn.Module) -> bool:
+    """Whether that layout pays: real convolutions, not just the cutting into patches.
+
+    Not for odd numbers of channels: with 4, 5 or 12 of them, the backward pass of torch 2.15 has
+    been seen to crash on processors without AVX-512.
+    """
+    found = [
+        layer
         for layer in model.modules()
-    )
+        if isinstance(layer, nn.Conv2d) and layer.kernel_size != layer.stride
+    ]
+    return bool(found) and all(layer.out_channels % 8 == 0 for layer in found)
 
 
 def tensors_of(model: nn.Module) -> list[Tensor]:
