@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from zoo_core.errors import SourceUnavailable as SourceUnavailable
     from zoo_core.errors import WeightsError as WeightsError
     from zoo_core.errors import ZooError as ZooError
+    from zoo_core.features.torch_model import FrozenModel as FrozenModel
     from zoo_core.hookspecs import hookimpl as hookimpl
+    from zoo_core.pretrained import Pretrained as Pretrained
+    from zoo_core.pretrained import pretrained_tensors as pretrained_tensors
     from zoo_core.train.generate import Generator as Generator
     from zoo_core.train.torch_task import Task as Task
     from zoo_core.types import DatasetEntry as DatasetEntry
@@ -60,8 +63,11 @@ _HOME = {
     "SourceUnavailable": "zoo_core.errors",
     "WeightsError": "zoo_core.errors",
     "ZooError": "zoo_core.errors",
+    "FrozenModel": "zoo_core.features.torch_model",
     "hookimpl": "zoo_core.hookspecs",
     "Generator": "zoo_core.train.generate",
+    "Pretrained": "zoo_core.pretrained",
+    "pretrained_tensors": "zoo_core.pretrained",
     "Task": "zoo_core.train.torch_task",
     "DatasetEntry": "zoo_core.types",
     "ModelEntry": "zoo_core.types",

@@ -18,7 +18,7 @@ TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 KINDS = ("classification", "generation", "clustering")
-OPTIMIZERS = ("adam", "adamw", "sgd")
+OPTIMIZERS = ("adam", "adamw", "sgd", "lbfgs")
 SCHEDULES = ("constant", "cosine", "one_cycle", "step")
 PRECISIONS = ("float32", "bfloat16", "float16")
 
@@ -132,7 +132,7 @@ class Provider:
 class Recipe(_Checked):
     """Everything that decides a training run. The same words in Python, TOML, `--set`, run.json."""
 
-    optimizer: str = "adam"  # adam, adamw or sgd
+    optimizer: str = "adam"  # adam, adamw or sgd; lbfgs for the head of a frozen model
     lr: float = 1e-3  # the peak, where the schedule changes it
     momentum: float = 0.9  # sgd only
     weight_decay: float = 0.0

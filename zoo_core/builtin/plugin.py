@@ -135,5 +135,10 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
             name="torch",
             target="zoo_core.train.torch_trainer:TorchTrainer",
             summary="Torch modules, on a CPU or GPU, in one process or several",
-        )
+        ),
+        zoo.TrainerEntry(
+            name="frozen",
+            target="zoo_core.features.torch_frozen:FrozenTrainer",
+            summary="A head on a frozen backbone, whose features are computed once and kept",
+        ),
     ]

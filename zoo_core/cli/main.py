@@ -32,6 +32,7 @@ COMMANDS = {
     "publish": "Publish the weights of a run, with a card.",
     "verify": "Read weights on this machine again, every byte, and check them.",
     "remove": "Delete the copy of weights on this machine.",
+    "features": "Show, compute and export the features of frozen backbones.",
     "export": "Write a trained model as ONNX or as a torch program.",
     "plugin": "Start a plugin, or check one.",
     "cache": "Show or clear what the zoo keeps on this machine.",

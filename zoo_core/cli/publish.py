@@ -28,6 +28,8 @@ Examples:
 )
 @click.option("--tag", default="", help="The part after the dot of model.tag (default: dataset).")
 @click.option("--license", default="", help="Of the weights, mit for example.")
+@click.option("--full", is_flag=True,
+              help="With the frozen backbone inside, not just its digest.")  # fmt: skip
 @click.option("--private", is_flag=True, help="If the repository is new, make it a private one.")
 @click.option("--message", default="", help="Of the commit.")
 @click.option(
@@ -40,7 +42,7 @@ Examples:
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    run: str, to: str, tag: str, license: str, private: bool, message: str, dtype: str,
+    run: str, to: str, tag: str, license: str, full: bool, private: bool, message: str, dtype: str,
     dry_run: bool, runs: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Publish the weights of a run, with a card.
@@ -54,8 +56,10 @@ def command(
     from zoo_core.train.run import find_run
 
     if to.startswith("package:"):
-        if dry_run or private or message:
-            raise click.UsageError("--dry-run, --private and --message are for repositories")
+        if dry_run or private or message or full:
+            raise click.UsageError(
+                "--dry-run, --full, --private and --message are for repositories"
+            )
         shipped = ship(
             find_run(run, runs, trained=True),
             Path(to.removeprefix("package:")),
@@ -71,7 +75,7 @@ def command(
         return
     if dtype != "float32":
         raise click.UsageError("--dtype is for package: only")
-    planned = plan(find_run(run, runs, trained=True), to, tag=tag, license=license)
+    planned = plan(find_run(run, runs, trained=True), to, tag=tag, license=license, full=full)
     files = {
         CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(planned.card.encode()),
     }  # fmt: skip

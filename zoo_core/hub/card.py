@@ -131,6 +131,8 @@ def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         sentences.append(f"The best epoch of the validation loss was {result['best_epoch']}.")
     if recipe["subset"] < 1:
         sentences.append(f"Only {recipe['subset']:.0%} of the training set was used.")
+    if str(document["model"]["config"].get("backbone_weights", "")).startswith("sha256:"):
+        sentences.append("Its backbone was not trained; only the head on its features was.")
     if recipe["init"]:
         sentences.append("It did not start from random weights but from trained ones.")
     versions = ", ".join(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from zoo_core.errors import HubError, UsageError, WeightsError
+from zoo_core.files import atomic_write
 from zoo_core.hub.card import card
 from zoo_core.hub.find import find, of_run
-from zoo_core.hub.found import Found, check, model_of
+from zoo_core.hub.found import Checked, Found, check, model_of
 from zoo_core.hub.load import load_found
 from zoo_core.hub.repository import (
     CARD,
@@ -29,10 +32,12 @@ from zoo_core.hub.repository import (
 from zoo_core.manifest import Weights, all_weights, changing, parse
 from zoo_core.models import trainer_of
 from zoo_core.paths import user_manifest
+from zoo_core.tensors import to_bytes
 from zoo_core.train.run import Run
 from zoo_core.train.settings import ALWAYS, FIELDS, as_typed
 from zoo_core.types import NAME
 
+FULL = "full.safetensors"  # of a run: the weights with everything inside
 PROBES = 4  # pictures that the published model must answer exactly as the run's does
 
 
@@ -57,8 +62,8 @@ class Published:
     new: bool  # False where the repository held the same bytes already
 
 
-def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
-    """Check a run and describe what its publication would be."""
+def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = False) -> Plan:
+    """Check a run and describe what its publication would be; `full` as below."""
     if not is_repository(to):
         raise UsageError(
             f"{to!r} is no place to publish to",
@@ -67,15 +72,22 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "") -> Plan:
     repository, revision = open_repository(to)
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
-    weights, found = entry_of(run, tag=tag, license=license)
+    weights, found = entry_of(run, tag=tag, license=license, full=full)
     text = card(weights, run.read(), repository.reference)
     return Plan(weights, found, text, repository.reference)
 
 
-def entry_of(run: Run, *, tag: str = "", license: str = "") -> tuple[Weights, Found]:
-    """What a manifest would say about the weights of a run, once these are checked."""
+def entry_of(
+    run: Run, *, tag: str = "", license: str = "", full: bool = False
+) -> tuple[Weights, Found]:
+    """What a manifest would say about the weights of a run, once these are checked.
+
+    full: with the backbone inside, where the run's own file only names it.
+    """
     document = run.read()
     checked = check(of_run(run))
+    if full:
+        checked = check(_whole(run, checked))
     found, file = checked.found, checked.file
     if len(file.dtypes) != 1:
         raise WeightsError(f"{file.path} mixes floats of several dtypes")
@@ -103,6 +115,24 @@ def entry_of(run: Run, *, tag: str = "", license: str = "") -> tuple[Weights, Fo
         sources=(),
     )
     return parse(msgspec.json.encode(weights), Weights, f"the entry of {run.name}"), found
+
+
+def _whole(run: Run, checked: Checked) -> Found:
+    """The same model in a file that needs no other one; it is kept in the run."""
+    found = checked.found
+    entry, config = model_of(found)
+    make = getattr(trainer_of(entry), "whole", None)
+    if make is None:
+        return found  # it is whole as it is
+    config, tensors = make(entry, config, checked.tensors)
+    told = json.loads(checked.file.header.metadata["zoo"]) | {"config": config}
+    data = to_bytes(tensors, json.dumps(told, sort_keys=True))
+    with atomic_write(run.path / FULL) as temporary:
+        temporary.write_bytes(data)
+    return replace(
+        found, path=run.path / FULL, config=config, bytes=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )  # fmt: skip
 
 
 def _without_paths(found: Found) -> dict[str, Any]:

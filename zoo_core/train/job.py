@@ -155,6 +155,10 @@ class Trainer(Protocol):
         """An untrained model."""
         return build_target(entry, config)
 
+    def sketch(self, entry: ModelEntry, config: Mapping[str, Any]) -> Any:
+        """A model that is only looked at, with `describe`; best without memory."""
+        return self.build(entry, config)
+
     def tensor_spec(
         self, entry: ModelEntry, config: Mapping[str, Any]
     ) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -166,7 +170,9 @@ class Trainer(Protocol):
         """Put weights into a built model. Names and shapes are already known to fit.
 
         Tensors that are not given stay as they are. A trainer may also have `assemble`, which makes
-        a model that keeps the tensors instead of copying them, and `export`; see TorchTrainer.
+        a model that keeps the tensors instead of copying them, and `export`; see TorchTrainer. One
+        whose models refer to weights elsewhere has `complete`, `whole` and `score_split`; see
+        FrozenTrainer.
         """
         model.load_state_dict(tensors, strict=False)
 
@@ -194,6 +200,7 @@ class Trainer(Protocol):
             (job.device not in ("auto", "cpu"), f"has no device {job.device!r}"),
             (recipe.compile, "has nothing to compile"),
             (recipe.precision != "float32", f"does not train in {recipe.precision}"),
+            (recipe.optimizer == "lbfgs", "has no lbfgs"),
             (process()[1] > 1, "is one process"),
             (job.entry.task != "classification", "trains classifiers only"),
         ):

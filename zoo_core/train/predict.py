@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zoo_core.data.arrays import Split
+from zoo_core.data.arrays import Dataset, Split
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
@@ -73,8 +74,8 @@ def measure_model(
     entry: ModelEntry,
     model: Any,
     preprocess: Preprocess,
-    split: Split,
-    classes: tuple[str, ...],
+    data: Dataset,
+    split: str,
     recipe: Recipe,
 ) -> tuple[dict[str, Any], np.ndarray | None, float | None]:
     """Figures of a split, whatever the task is; for what classifies, as evaluate_model.
@@ -83,17 +84,22 @@ def measure_model(
     """
     figures: dict[str, Any] = {}
     if entry.task != "classification":
-        figures |= trainer.measure(
-            entry, model, recipe, in_order(trainer, preprocess, split), classes
-        )
+        loader = in_order(trainer, preprocess, _part(data, split))
+        figures |= trainer.measure(entry, model, recipe, loader, data.classes)
     if not entry.classifies:
         return figures, None, None
-    named, probabilities, ms = evaluate_model(trainer, model, preprocess, split, classes)
+    named, probabilities, ms = evaluate_model(trainer, model, preprocess, data, split)
     return {**named, **figures, **_without_loss(named)}, probabilities, ms
 
 
 def _without_loss(figures: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in figures.items() if name != "loss"}
+
+
+def _part(data: Dataset, split: str) -> Split:
+    part = data.train if split == "train" else data.test
+    assert part is not None
+    return part
 
 
 def in_order(trainer: Trainer, preprocess: Preprocess, split: Split) -> Loader:
@@ -107,20 +113,32 @@ def in_order(trainer: Trainer, preprocess: Preprocess, split: Split) -> Loader:
 
 
 def evaluate_model(
-    trainer: Trainer, model: Any, preprocess: Preprocess, split: Split, classes: tuple[str, ...]
+    trainer: Trainer, model: Any, preprocess: Preprocess, data: Dataset, split: str
 ) -> tuple[dict[str, Any], np.ndarray, float]:
     """Figures of a split, the probabilities of every picture, and milliseconds for each."""
-    totals = ClassificationTotals(len(classes))
-    probabilities, seconds = [], 0.0
-    for batch in in_order(trainer, preprocess, split).epoch(0):
+    labels = _part(data, split).labels
+    score = getattr(trainer, "score_split", None) or partial(_score_split, trainer)
+    logits, ms = score(model, preprocess, data, split)
+    totals = ClassificationTotals(len(data.classes))
+    if labels is not None:
+        for start in range(0, len(logits), EVALUATION_BATCH):
+            part = slice(start, start + EVALUATION_BATCH)
+            totals.add(logits[part], labels[part])
+    figures = totals.summary() | totals.details(data.classes)
+    return figures, softmax(logits).astype(np.float32), ms
+
+
+def _score_split(
+    trainer: Trainer, model: Any, preprocess: Preprocess, data: Dataset, split: str
+) -> tuple[np.ndarray, float]:
+    """What a model says of every picture of a split, and milliseconds for each."""
+    pictures = _part(data, split)
+    logits, seconds = [], 0.0
+    for batch in in_order(trainer, preprocess, pictures).epoch(0):
         started = time.perf_counter()
-        logits = trainer.predict_batch(model, batch.images)
+        logits.append(trainer.predict_batch(model, batch.images))
         seconds += time.perf_counter() - started
-        probabilities.append(softmax(logits).astype(np.float32))
-        if split.labels is not None:
-            totals.add(logits, split.labels[batch.indices])
-    figures = totals.summary() | totals.details(classes)
-    return figures, np.concatenate(probabilities), 1000 * seconds / len(split)
+    return np.concatenate(logits), 1000 * seconds / len(pictures)
 
 
 def evaluate_run(
@@ -138,7 +156,7 @@ def evaluate_run(
     if pictures is None or not len(pictures) or (named and pictures.labels is None):
         raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
     figures, _, ms = measure_model(
-        loaded.trainer, loaded.entry, loaded.model, loaded.preprocess, pictures, loaded.classes,
+        loaded.trainer, loaded.entry, loaded.model, loaded.preprocess, data, split,
         Recipe(task=loaded.task),
     )  # fmt: skip
     return {
@@ -155,11 +173,11 @@ def measure(
     model: Any, dataset: str, options: Mapping[str, Any], task: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Figures of a model that zoo.load returned, on the test split of a dataset."""
-    about, test = model.zoo, open_dataset(dataset, **options).test
-    if test is None or (about.entry.classifies and test.labels is None):
+    about, data = model.zoo, open_dataset(dataset, **options)
+    if data.test is None or (about.entry.classifies and data.test.labels is None):
         raise UsageError(f"{dataset} has no labelled test split")
     return measure_model(
-        trainer_of(about.entry), about.entry, model, about.preprocess, test, about.classes,
+        trainer_of(about.entry), about.entry, model, about.preprocess, data, "test",
         Recipe(task=task),
     )[0]  # fmt: skip
 

@@ -17,6 +17,7 @@ from zoo_core.train.job import Description, Fitted, Job
 from zoo_core.train.loop import Loop
 from zoo_core.train.torch_learner import TorchLearner, fill, find_task, task_kind
 from zoo_core.train.torch_runtime import choose_device
+from zoo_core.train.torch_task import OPTIMIZERS
 from zoo_core.types import ModelEntry, Recipe
 
 
@@ -28,14 +29,16 @@ class TorchTrainer:
         assert isinstance(model, nn.Module)
         return model
 
+    def sketch(self, entry: ModelEntry, config: Mapping[str, Any]) -> nn.Module:
+        with torch.device("meta"):  # no memory, and no random numbers that nobody needs
+            return self.build(entry, config)
+
     def tensor_spec(
         self, entry: ModelEntry, config: Mapping[str, Any]
     ) -> dict[str, tuple[tuple[int, ...], str]]:
-        with torch.device("meta"):
-            model = self.build(entry, config)
         return {
             name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in model.state_dict().items()
+            for name, tensor in self.sketch(entry, config).state_dict().items()
         }
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
@@ -54,8 +57,7 @@ class TorchTrainer:
         wanted = getattr(torch, dtype or "float32", None)
         if not isinstance(wanted, torch.dtype) or not wanted.is_floating_point:
             raise OptionError(f"there is no dtype {dtype!r}", "float32, bfloat16, float16, float64")
-        with torch.device("meta"):  # no memory, and no random numbers that nobody needs
-            model = self.build(entry, config)
+        model = self.sketch(entry, config)
         state = model.state_dict(keep_vars=True)
         if state.keys() == tensors.keys() and len({id(t) for t in state.values()}) == len(state):
             mapped = {
@@ -93,6 +95,12 @@ class TorchTrainer:
     def check(self, job: Job) -> None:
         choose_device(job.device)
         task_kind(job)
+        if job.recipe.optimizer not in OPTIMIZERS:
+            raise OptionError(
+                f"optimizer {job.recipe.optimizer} is for models with a frozen backbone, which "
+                f"{job.entry.name!r} is not",
+                f"it is: {' or '.join(OPTIMIZERS)}",
+            )
 
     def fit(self, job: Job) -> Fitted | None:
         # The weights at the start are a function of the seed, on every machine and in any process.

@@ -21,7 +21,7 @@ from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.files import atomic_write
 from zoo_core.hub.find import find
 from zoo_core.hub.load import fitting, tensors_of
-from zoo_core.models import check_options, trainer_of
+from zoo_core.models import assemble, check_options, trainer_of
 from zoo_core.registry import qualified_name, registry
 from zoo_core.targets import describe, resolve
 from zoo_core.tensors import to_bytes
@@ -102,6 +102,8 @@ def prepare(
     """A job without a run yet; whatever is wrong with the settings is said here."""
     trainer = trainer_of(entry)
     config, preprocess = fit_to_data(entry, chosen, data)
+    if complete := getattr(trainer, "complete", None):
+        config = complete(entry, config, display.say)
     spec = trainer.tensor_spec(entry, config)
     init = None
     if chosen.init:
@@ -174,6 +176,9 @@ def fit_to_data(
 ) -> tuple[dict[str, Any], Preprocess]:
     """The model's options and the preprocessing: the data decides what nobody has set."""
     wanted = dict(recipe.preprocess)
+    if "preprocess" in entry.capabilities:
+        give = resolve(entry.capabilities["preprocess"], f"model {entry.name!r}")
+        wanted = {**give(check_options(entry, recipe.model)), **wanted}
     for option, setting in (("image_size", "size"), ("in_channels", "channels")):
         if option in recipe.model:
             wanted.setdefault(setting, recipe.model[option])
@@ -246,8 +251,6 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
     from zoo_core.train.predict import measure_model
 
     digest, size = write_model(job, run.model_file, fitted.tensors)
-    model = trainer.build(job.entry, job.config)
-    trainer.load_state(model, fitted.tensors)
     result: dict[str, Any] = {
         "epochs": fitted.epochs,
         "best_epoch": fitted.best_epoch,
@@ -259,8 +262,9 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
     split = job.dataset.test
     measured = "test"
     if split is not None and len(split):
+        model = assemble(trainer, job.entry, job.config, fitted.tensors)
         figures, probabilities, ms = measure_model(
-            trainer, job.entry, model, job.preprocess, split, job.dataset.classes, job.recipe
+            trainer, job.entry, model, job.preprocess, job.dataset, measured, job.recipe
         )
         result["test"] = figures
         if probabilities is not None and ms is not None:
@@ -330,7 +334,7 @@ def describe_run(
 ) -> dict[str, Any]:
     """What run.json says when the run starts."""
     entry, provider = job.entry, job.entry.provider
-    described = trainer.describe(trainer.build(entry, job.config))
+    described = trainer.describe(trainer.sketch(entry, job.config))
     train, validation = job.parts
     return {
         "format": FORMAT,

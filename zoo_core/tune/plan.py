@@ -32,6 +32,7 @@ class Preset:
 
 # The rates that make sense: Adam's are those of the published search, e^-10 to e^-4.
 RATES = {"adam": (math.exp(-10), math.exp(-4)), "sgd": (1e-3, 1.0)}
+DECAYS = (1e-6, 1e-2)
 PART = {"subset": 0.2, "validation_fraction": 0.2}
 
 PRESETS = {
@@ -177,5 +178,7 @@ def axes_of(plan: Plan, entry: ModelEntry) -> tuple[Axis, ...]:
 
 
 def _rates(recipe: Recipe) -> str:
+    if recipe.optimizer == "lbfgs":  # it finds its steps by itself; how much to shrink is open
+        return f"weight_decay=log:{DECAYS[0]!r}:{DECAYS[1]!r}"
     low, high = RATES["sgd" if recipe.optimizer == "sgd" else "adam"]
     return f"lr=log:{low!r}:{high!r}"

@@ -1,0 +1,96 @@
+"""What zoo-frozen contributes. Light on purpose: everybody's `zoo list` imports this file."""
+
+import zoo
+
+ZOO_API = 1
+
+HEAD = {"head": "linear", "hidden": 512, "dropout": 0.0, "backbone_weights": ""}
+# What each backbone was trained with. The resizing is bilinear, antialiased where it shrinks.
+IMAGENET = {
+    "size": 224,
+    "channels": 3,
+    "mean": (0.485, 0.456, 0.406),
+    "std": (0.229, 0.224, 0.225),
+}
+TENSORFLOW = {**IMAGENET, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
+
+
+def recipes(preprocess, **paper):
+    """`paper`, where there is one, is the published way: Adam and batches of 128."""
+    chosen = {
+        "default": zoo.Recipe(
+            optimizer="adamw",
+            lr=2e-3,
+            weight_decay=0.01,
+            schedule="one_cycle",
+            epochs=20,
+            batch_size=512,
+            preprocess=preprocess,
+        ),
+    }
+    if paper:
+        chosen["paper"] = zoo.Recipe(optimizer="adam", seed=3407, preprocess=preprocess, **paper)
+    return chosen
+
+
+@zoo.hookimpl
+def zoo_models():
+    return [
+        zoo.ModelEntry(
+            name="efficientnet_lite0_finetune",
+            target="zoo_frozen.efficientnet_lite0:finetune",
+            summary="A head on EfficientNet-Lite0, whose ImageNet weights come with the plugin",
+            image_size=224,
+            config=HEAD,
+            parameters=12_810,
+            total_parameters=3_383_818,
+            trainer="frozen",
+            capabilities={"backbone": "zoo_frozen.efficientnet_lite0:imagenet_tensors"},
+            recipes=recipes(TENSORFLOW),
+            tags=("frozen", "convolution", "pretrained"),
+            reference="https://blog.tensorflow.org/2020/03/higher-accuracy-on-vision-models-with-efficientnet-lite.html",
+        ),
+        zoo.ModelEntry(
+            name="vit_b16_finetune",
+            target="zoo_frozen.vit_b16:finetune",
+            summary="A head on ViT-B/16 with torchvision's ImageNet weights",
+            image_size=224,
+            config={"patch_size": 16, "width": 768, "depth": 12, "heads": 12, "mlp": 3072, **HEAD},
+            parameters=7_690,
+            total_parameters=85_806_346,
+            trainer="frozen",
+            capabilities={"backbone": "zoo_frozen.vit_b16:imagenet_tensors"},
+            recipes=recipes(IMAGENET, lr=3.08e-4, epochs=45),
+            tags=("frozen", "attention", "pretrained"),
+            reference="https://arxiv.org/abs/2010.11929",
+        ),
+        zoo.ModelEntry(
+            name="resnet18_features",
+            target="zoo_frozen.resnet18:features",
+            summary="A head on ResNet-18 with torchvision's ImageNet weights",
+            image_size=224,
+            config={"channels": (64, 128, 256, 512), **HEAD},
+            parameters=5_130,
+            total_parameters=11_181_642,
+            trainer="frozen",
+            capabilities={"backbone": "zoo_frozen.resnet18:imagenet_tensors"},
+            recipes=recipes(IMAGENET),
+            tags=("frozen", "convolution", "residual", "pretrained"),
+            reference="https://arxiv.org/abs/1512.03385",
+        ),
+        zoo.ModelEntry(
+            name="timm_frozen",
+            target="zoo_frozen.timm_frozen:frozen",
+            summary="A head on any network of timm: --set model.backbone=NAME",
+            image_size=224,
+            config={"backbone": "resnet18.a1_in1k", "pooling": "", **HEAD},
+            trainer="frozen",
+            capabilities={
+                "backbone": "zoo_frozen.timm_frozen:tensors",
+                "preprocess": "zoo_frozen.timm_frozen:preprocess",
+            },
+            recipes=recipes({}),
+            tags=("frozen", "pretrained"),
+            reference="https://github.com/huggingface/pytorch-image-models",
+        ),
+    ]

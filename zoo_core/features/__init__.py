@@ -1,0 +1,1 @@
+"""Frozen backbones: what they say of every picture, computed once and kept."""
