@@ -106,7 +106,7 @@ def test_a_recipe_overrides_what_the_dataset_says():
         ({"size": "32"}, "size must be a whole number above 0, not '32'", ""),
         ({"channels": 2}, "3 channels cannot become 2", ""),
         ({"mean": (0.1, 0.2)}, "mean has 2 numbers for 3 channels", ""),
-        ({"mean": 0.5}, "mean must be one number for each channel", ""),
+        ({"mean": "0.5"}, "mean must be one number for each channel", ""),
         ({"std": (0.0,)}, "std must be above 0", ""),
         ({"mean": (float("nan"),)}, "mean must be one number for each channel", ""),
         ({"size": 32, "resize": 31}, "resize must be a whole number of at least the size, 32", ""),

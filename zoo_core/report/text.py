@@ -176,12 +176,12 @@ def others(run: Run) -> list[str]:
 
 def by_epoch(run: Run) -> list[str]:
     """Samples from the same noise in the course of the training, in a table of their own."""
-    names = sorted(p.name for p in (run.path / "pictures").glob("samples-*.png"))
-    epochs = [(name, int(m[1])) for name in names if (m := SAMPLES.fullmatch(name))]
+    names = (p.name for p in (run.path / "pictures").glob("samples-*.png"))
+    epochs = sorted((int(m[1]), name) for name in names if (m := SAMPLES.fullmatch(name)))
     if not epochs:
         return []
-    shown = [f"![Samples after epoch {epoch}](pictures/{name})" for name, epoch in epochs]
-    titles = [f"after epoch {epoch}" for _, epoch in epochs]
+    shown = [f"![Samples after epoch {epoch}](pictures/{name})" for epoch, name in epochs]
+    titles = [f"after epoch {epoch}" for epoch, _ in epochs]
     lines = []
     for start in range(0, len(shown), 3):
         lines.append(table([shown[start : start + 3]], titles[start : start + 3]))

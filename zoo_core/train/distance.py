@@ -114,7 +114,8 @@ def _kept(key: str, make: Callable[[], Statistics]) -> Statistics:
     import safetensors.numpy
 
     name = hashlib.sha256(f"statistics/{key}".encode()).hexdigest()
-    path = cache_dir("features") / f"statistics-{name[:32]}.safetensors"
+    # In a folder of their own, beside the features of frozen backbones, which are listed.
+    path = cache_dir("features") / "statistics" / f"{name[:32]}.safetensors"
     try:
         tensors = safetensors.numpy.load(path.read_bytes())
         return Statistics(tensors["mean"], tensors["covariance"])
