@@ -42,7 +42,7 @@ def build_target(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
         return target(**config)
     except ZooError:
         raise
-    except (RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
         # By agreement a ValueError explains the options, and a framework's RuntimeError tries to; a
         # TypeError is Python's own complaint.
         raise OptionError(

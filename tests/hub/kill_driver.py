@@ -77,7 +77,8 @@ def main() -> None:
         listed, problems = all_weights()
         assert not problems, problems
         if what == "publish":
-            assert {one.weights.license for one in listed} <= {"old", "new"} and listed
+            ours = {one.weights.license for one in listed if one.manifest == "your manifest"}
+            assert ours and ours <= {"old", "new"}
             os.environ["ZOO_CACHE"] = str(folder / f"look-{number}")
             assert answers(load(shared)) == expected
             os.environ["ZOO_CACHE"] = str(folder / "cache")

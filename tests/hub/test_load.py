@@ -107,8 +107,11 @@ def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
     )
     images = np.random.default_rng(0).normal(size=(2, channels, size, size)).astype(np.float32)
     batch = torch.from_numpy(images) if trainer.backend == "torch" else images
-    expected = trainer.predict_batch(model, batch)
-    assert np.array_equal(trainer.predict_batch(loaded, batch), expected)
+    expected, found = (trainer.predict_batch(one, batch) for one in (model, loaded))
+    # A mapped file is aligned otherwise, and a product with one column may then be added up in
+    # another order. What classifies has several, and is compared to the bit.
+    exact = "classification" in entry_of.kinds
+    assert np.array_equal(found, expected) if exact else np.allclose(found, expected, rtol=1e-5)
 
 
 def test_what_a_file_does_not_hold_is_built_for_real(tmp_path, monkeypatch):

@@ -116,7 +116,7 @@ def test_the_paper_preset_is_the_published_search():
 
 
 def test_the_default_preset_follows_the_recipe():
-    plan = tune_plan(zoo.info("mlp"), "cifar10")
+    plan = tune_plan(zoo.info("mlp"), "cifar10", settings={"schedule": "constant"})
     assert plan.prune and plan.startup == 5
     assert (plan.recipe.epochs, plan.recipe.patience) == (50, 2)
     # Where the rate falls, the number of epochs belongs to the recipe.

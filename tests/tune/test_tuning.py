@@ -36,7 +36,8 @@ def only(folder, pattern):
 
 
 def test_tune_then_train_then_train_the_same_again(zoo_command, tmp_path):
-    done = zoo_command("tune", "mlp", *SMALL, "--epochs", "4", "--train", timeout=120)
+    constant = ("--set", "schedule=constant", "--set", "lr=3e-4")
+    done = zoo_command("tune", "mlp", *SMALL, *constant, "--epochs", "4", "--train", timeout=120)
     search = only(tmp_path / "runs", "tune-mlp-synthetic-*")
     trained = only(tmp_path / "runs", "mlp-synthetic-*")
     assert done.stdout.splitlines()[-1] == f"runs/{search.name}"
@@ -83,7 +84,7 @@ def test_tune_then_train_then_train_the_same_again(zoo_command, tmp_path):
 
 
 def test_pruning_stops_trials_and_is_the_same_each_time(small):
-    small["settings"]["epochs"] = 8
+    small["settings"] |= {"epochs": 8, "schedule": "constant"}
     space = {"lr": [3e-3, 1e-6, 2e-6, 4e-3]}
     one, two = (zoo.tune("mlp", "synthetic", space=space, searcher="grid", **small) for _ in "ab")
     assert [t.status for t in one.trials][1:3] == ["pruned", "pruned"]
