@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from pathlib import Path
 from string import Template
@@ -9,6 +10,7 @@ from string import Template
 from zoo import __version__
 from zoo_core.errors import UsageError, ZooError
 from zoo_core.hookspecs import API
+from zoo_core.plugins import load_plugins
 
 TEMPLATES = Path(__file__).parent / "templates"
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
@@ -24,11 +26,18 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
     name = name.removeprefix("zoo-")
     if NAME.fullmatch(name) is None:
         raise UsageError(
-            f"{name!r} cannot name a plugin: lower-case letters and digits, with single - or _ "
-            "between them",
+            f"{name!r} cannot name a plugin: a lower-case letter, then letters and digits with "
+            "single - or _ between them",
             "zoo plugin new mixer",
         )
     words = name.replace("-", "_")
+    taken = {"zoo-core", *(record.distribution for record in load_plugins().records)}
+    if keyword.iskeyword(words) or f"zoo-{name.replace('_', '-')}" in taken:
+        raise UsageError(
+            f"{name!r} cannot name a plugin: it is "
+            + ("a word of Python" if keyword.iskeyword(words) else f"taken by zoo-{name}"),
+            "choose another name",
+        )
     values = {
         "name": words,
         "plugin": name.replace("_", "-"),

@@ -77,7 +77,7 @@ def test_nothing_is_overwritten(zoo_command, new):
     assert (folder / "README.md").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["Upper", "1st", "a/b", "a--b", ""])
+@pytest.mark.parametrize("name", ["Upper", "1st", "a/b", "a--b", "", "core", "class", "numpy"])
 def test_a_name_that_cannot_be_one_writes_nothing(zoo_command, tmp_path, name):
     assert "cannot name a plugin" in zoo_command("plugin", "new", name, status=2).stderr
     assert not list(tmp_path.iterdir())
@@ -172,6 +172,12 @@ def test_weights_that_the_wheel_lacks_are_found(new):
     assert "weights.json cannot be read" in found(folder)["weights"]
 
 
+def test_weights_that_no_hook_names_are_found(new):
+    folder = new("bars", "--dataset")
+    (folder / "zoo_bars" / "weights.json").write_text('{"version": 1, "weights": []}')
+    assert "ships weights.json, and no hook names it" in found(folder)["weights"]
+
+
 def test_json_has_every_outcome_and_the_exit_code_tells(zoo_command, new, tmp_path):
     folder = new("bars", "--dataset")
     replace_in(folder / "zoo_bars" / "plugin.py", ("ZOO_API = 1\n", ""))
@@ -185,7 +191,7 @@ def test_json_has_every_outcome_and_the_exit_code_tells(zoo_command, new, tmp_pa
     ("what", "words"),
     [
         ("zoo-cmm", "no plugin 'zoo-cmm' is installed"),
-        ("./nowhere", "has no pyproject.toml"),
+        ("./nowhere", "there is no folder"),
         (".", "has no pyproject.toml"),
     ],
 )

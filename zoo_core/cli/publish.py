@@ -8,6 +8,7 @@ import click
 
 from zoo_core.cli.names import complete_runs
 from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.plugins import load_plugins
 
 
 @click.command(
@@ -52,7 +53,7 @@ def command(
     """
     from zoo_core.hub.publish import plan, publish
     from zoo_core.hub.repository import CARD, CONFIG, MODEL
-    from zoo_core.hub.ship import ship
+    from zoo_core.hub.ship import MANIFEST, ship
     from zoo_core.train.run import find_run
 
     if to.startswith("package:"):
@@ -72,6 +73,9 @@ def command(
                         "sha256": shipped.sha256, "metrics": shipped.metrics})  # fmt: skip
             return
         click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
+        hint = f"{Path(to).name}:{MANIFEST}"
+        if not any(hint in record.manifests for record in load_plugins().records):
+            note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')
         return
     if dtype != "float32":
         raise click.UsageError("--dtype is for package: only")

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from zoo_core import hookspecs
 from zoo_core.errors import ZooError, did_you_mean
+from zoo_core.hub.ship import MANIFEST
 from zoo_core.hub.store import packaged_file
 from zoo_core.manifest import Listed, package_folder, read
 from zoo_core.plugins import SLOW, load_plugins
@@ -151,6 +152,13 @@ def check_weights(plugin: str) -> None:
     from zoo_core.hub.found import check
 
     record, _ = _loaded(plugin)
+    own = record.value.partition(":")[0].partition(".")[0]
+    if f"{own}:{MANIFEST}" not in record.manifests and (package_folder(own) / MANIFEST).exists():
+        raise Finding(
+            f"{own} ships {MANIFEST}, and no hook names it",
+            "the weights travel in the wheel, and nobody can load them",
+            f'let zoo_manifests return ["{own}:{MANIFEST}"]',
+        )
     for target in record.manifests:
         package, _, name = target.partition(":")
         try:

@@ -21,6 +21,8 @@ LEFT_OUT = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"
 def read_project(folder: Path) -> dict[str, Any]:
     """The pyproject.toml of a folder."""
     path = folder / "pyproject.toml"
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", "zoo plugin new NAME makes a package")
     if not path.is_file():
         raise UsageError(
             f"{folder} has no pyproject.toml, so it is no package",
