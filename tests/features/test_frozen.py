@@ -269,4 +269,4 @@ def test_what_a_strangers_options_say_cannot_make_a_path(train):
     config = dict(zoo.load(result.path).zoo.config) | {"backbone_weights": "sha256:../../x"}
     with pytest.raises(zoo.ZooError, match="is no digest"):
         trainer_of(entry).assemble(entry, config, {})
-    assert CHANNELS == tuple(config["channels"])
+    assert tuple(config["channels"]) == CHANNELS
