@@ -86,3 +86,10 @@ def test_a_target_that_does_not_exist_is_the_plugins_fault(monkeypatch, plugin_s
     )
     assert "has no attribute 'Net'" in done.stdout
     assert "model 'good_net'" in done.stdout
+
+
+@pytest.mark.parametrize("value", [0, -1, None, 1.5, True, "ten"])
+@pytest.mark.parametrize("option", ["num_classes", "in_channels", "image_size"])
+def test_shapes_are_whole_numbers_whatever_the_model(option, value):
+    with pytest.raises(zoo.ZooError, match=f"{option} must be a whole number of at least 1"):
+        zoo.create("mlp", **{option: value})

@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
+    from zoo_core.api import generate as generate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
     from zoo_core.api import load as load
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from zoo_core.hookspecs import hookimpl as hookimpl
     from zoo_core.pretrained import Pretrained as Pretrained
     from zoo_core.pretrained import pretrained_tensors as pretrained_tensors
+    from zoo_core.train.generate import Generator as Generator
     from zoo_core.train.torch_task import Task as Task
     from zoo_core.types import DatasetEntry as DatasetEntry
     from zoo_core.types import ModelEntry as ModelEntry
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 _HOME = {
     "create": "zoo_core.api",
     "evaluate": "zoo_core.api",
+    "generate": "zoo_core.api",
     "info": "zoo_core.api",
     "list_models": "zoo_core.api",
     "load": "zoo_core.api",
@@ -62,6 +65,7 @@ _HOME = {
     "ZooError": "zoo_core.errors",
     "FrozenModel": "zoo_core.features.torch_model",
     "hookimpl": "zoo_core.hookspecs",
+    "Generator": "zoo_core.train.generate",
     "Pretrained": "zoo_core.pretrained",
     "pretrained_tensors": "zoo_core.pretrained",
     "Task": "zoo_core.train.torch_task",

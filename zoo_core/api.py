@@ -11,6 +11,8 @@ from zoo_core.registry import find_models, registry
 from zoo_core.types import ModelEntry
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from zoo_core.train.predict import Prediction
     from zoo_core.train.training import Result
     from zoo_core.tune.tuning import SearchResult
@@ -169,10 +171,25 @@ def sweep(
 
 
 def evaluate(run: str | Path, dataset: str = "", *, split: str = "test") -> dict[str, Any]:
-    """Loss, accuracy, accuracy per class and confusion matrix of a run or of weights."""
+    """Loss, accuracy, accuracy per class and confusion matrix of a run or of weights.
+
+    A model with another task has that task's figures, and the accuracy only if it classifies.
+    """
     from zoo_core.train.predict import evaluate_run
 
     return evaluate_run(str(run), dataset, split=split)
+
+
+def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -> np.ndarray:
+    """Samples of a generative model: uint8 (count, height, width, channels).
+
+    run: a run, weights, or a model that `zoo.load` returned. condition: the class to draw, for a
+    model that is told one; otherwise all classes in turn. The same seed gives the same pictures.
+    """
+    from zoo_core.train.generate import load_source
+
+    source, _ = load_source(str(run) if isinstance(run, str | Path) else run)
+    return source.sample(count, seed, condition).images
 
 
 def predict(run: Any, pictures: str | Path | Sequence[Any], *, top: int = 5) -> list[Prediction]:

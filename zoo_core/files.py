@@ -69,13 +69,18 @@ def read_bytes(path: Path, most: int, *, follow: bool = True) -> bytes:
         return file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
 
 
+def lock_of(path: Path) -> Path:
+    """The file that stands for the lock of another one."""
+    return path.with_name(f".{path.stem}.lock")
+
+
 @contextmanager
 def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Keep other processes from making the same file; calls `waiting` if one is at it already."""
     from filelock import FileLock, Timeout
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.with_name(f".{path.stem}.lock"))
+    lock = FileLock(lock_of(path))
     try:
         lock.acquire(timeout=0.2)
     except Timeout:

@@ -78,7 +78,7 @@ def zoo_manifests() -> Iterable[str]:  # type: ignore[empty-body]
 def zoo_run_started(run: Any) -> None:
     """A run is about to take its first step, or its first one after a resume.
 
-    run: the run: its path, model, dataset and recipe.
+    run: has `path`, `name`, `read()` for run.json and `metrics()` for the epochs so far.
     """
 
 

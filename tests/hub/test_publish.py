@@ -60,7 +60,8 @@ def test_the_card_is_one_that_the_hub_understands(run):
     assert accuracy.metric_value == figures["accuracy"] and accuracy.dataset_name == "synthetic"
     assert data.license == "mit" and data.model_name == "mlp.synthetic"
     for words in (f'zoo.load("{REFERENCE}")', "pip install zoo-mlp", "One run with seed 0",
-                  f"{run.read()['parameters']['total']:,}", "| lr | 0.0003 |"):  # fmt: skip
+                  f"{run.read()['parameters']['total']:,}", "| lr | 0.001 |",
+                  "| augment | flip |"):  # fmt: skip
         assert words in text, words
     assert text == plan(run, REFERENCE, license="mit").card
 
@@ -194,10 +195,10 @@ def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_comman
     assert "## How it was trained" in shown.stdout and not (tmp_path / "shared").exists()
     done = zoo_json("publish", str(numpy_run.path), "--to", to, "--license", "mit", **env)
     assert done["name"] == "fcn_numpy.synthetic" and done["new"]
-    (row,) = zoo_json("list", "--weights", **env)
+    (row,) = zoo_json("list", "--weights", "fcn_numpy*", **env)
     assert not row["here"] and row["install"] == "" and row["metrics"]["test_accuracy"] >= 0
     assert "cache" in zoo_command("pull", "fcn_numpy", **env).stdout
-    (row,) = zoo_json("list", "--weights", **env)
+    (row,) = zoo_json("list", "--weights", "fcn_numpy*", **env)
     assert row["here"]
     assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", **env).stdout
     (file,) = (tmp_path / "cache" / "weights").glob("*.safetensors")
@@ -212,7 +213,7 @@ def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_comman
     compared = zoo_json("compare", str(numpy_run.path), "fcn_numpy", **env)
     assert [one["model"] for one in compared["runs"]] == ["fcn_numpy", "fcn_numpy"]
     zoo_command("remove", "--forget", "fcn_numpy.synthetic", **env)
-    assert zoo_json("list", "--weights", **env) == []
+    assert zoo_json("list", "--weights", "fcn_numpy*", **env) == []
     assert json.loads((tmp_path / "manifest.json").read_text())["weights"] == []
 
 
@@ -232,7 +233,7 @@ def test_a_plugin_brings_a_manifest_and_weights_along(numpy_run, tmp_path, zoo_c
     (metadata / "METADATA").write_text("Metadata-Version: 2.4\nName: carrier\nVersion: 1.0\n\n")
     (metadata / "entry_points.txt").write_text("[zoo]\ncarrier = carrier\n")
     env = {"PYTHONPATH": str(tmp_path / "site"), "ZOO_MANIFEST": str(tmp_path / "own.json")}
-    (row,) = zoo_json("list", "--weights", **env)
+    (row,) = zoo_json("list", "--weights", "fcn_numpy*", **env)
     assert row["name"] == "fcn_numpy.carried" and row["here"]
     assert row["manifest"] == "plugin 'carrier'"
     assert "ok, fits" in zoo_command("verify", "fcn_numpy", **env).stdout

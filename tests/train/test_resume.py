@@ -1,5 +1,6 @@
 """A run that is killed and resumed ends with the same bytes as one that is not."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,9 +13,19 @@ DRIVER = Path(__file__).with_name("kill_driver.py")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
 
 
-def drive(folder, kills, seed, cache, model="cnn"):
+# Two networks, two optimisers, averaged weights and spectral norm's vectors, which also change.
+ACGAN = {
+    "epochs": 2, "batch_size": 8, "optimizer": "adam", "lr": 1e-3, "label_smoothing": 0.0,
+    "mixup": 0.0, "clip_grad": 0.0, "augment": ["flip"], "patience": 0, "restore_best": False,
+    "model": {"image_size": 16, "width": 8, "noise": 8, "spectral_norm": True},
+    "preprocess": {"size": 16},
+}  # fmt: skip
+
+
+def drive(folder, kills, seed, cache, model="cnn", settings=None):
+    arguments = [folder, str(kills), str(seed), model]
     done = subprocess.run(
-        [sys.executable, DRIVER, folder, str(kills), str(seed), model],
+        [sys.executable, DRIVER, *arguments, *([json.dumps(settings)] if settings else [])],
         capture_output=True,
         text=True,
         timeout=900,
@@ -28,6 +39,13 @@ def drive(folder, kills, seed, cache, model="cnn"):
 def test_killed_at_many_points_it_ends_with_the_same_weights(tmp_path):
     _, undisturbed = drive(tmp_path / "whole", 0, 0, tmp_path)
     killed, disturbed = drive(tmp_path / "killed", 8, 1, tmp_path)
+    assert killed >= 3, "the training was over before it could be killed"
+    assert disturbed == undisturbed
+
+
+def test_two_optimisers_killed_at_many_points_end_with_the_same_weights(tmp_path):
+    _, undisturbed = drive(tmp_path / "whole", 0, 0, tmp_path, "acgan", ACGAN)
+    killed, disturbed = drive(tmp_path / "killed", 6, 1, tmp_path, "acgan", ACGAN)
     assert killed >= 3, "the training was over before it could be killed"
     assert disturbed == undisturbed
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from zoo_core.errors import UsageError, ZooError
 from zoo_core.report.facts import Summary, curves_of, duration, labels, percent, reading, summarize
 from zoo_core.train.run import Run, find_run
 
-WIDE = 150  # letters that the whole table needs
+MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
 
 @click.command(
@@ -53,12 +51,16 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
     digests = {(s.dataset, s.digest) for s in summaries if s.digest}
     if len(digests) > 1 or len({s.dataset for s in summaries}) > 1:
         note("Warning: these runs are on different datasets; their figures do not compare.")
+    if len({s.task for s in summaries if s.task}) > 1:
+        note("Warning: these runs have different tasks; their losses do not compare.")
     if as_json:
         print_json({"runs": rows, "picture": None if picture is None else str(picture)})
         return
-    cells = [table_row(row) for row in rows]
-    titles = [title for title in cells[0] if not spared(title, cells)]
-    print_table(titles, [[row[title] for title in titles] for row in cells])
+    further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
+    cells = [table_row(row, further) for row in rows]
+    if further and all(s.accuracy is None for s in summaries):
+        cells = [{k: v for k, v in row.items() if k != "#accuracy"} for row in cells]
+    print_table(list(cells[0]), [list(row.values()) for row in cells], spare_columns(cells))
     if picture is not None:
         click.echo(f"\nPicture: {picture}")
 
@@ -109,7 +111,7 @@ def notes(summaries: Sequence[Summary]) -> list[str]:
     return told
 
 
-def table_row(row: dict[str, Any]) -> dict[str, object]:
+def table_row(row: dict[str, Any], further: Sequence[str]) -> dict[str, object]:
     def shown(name: str, form: Any) -> str | None:
         return None if row[name] is None else form(row[name])
 
@@ -125,17 +127,21 @@ def table_row(row: dict[str, Any]) -> dict[str, object]:
         "#ms/image": shown("inference_ms_per_image", "{:.3g}".format),
         "#loss": shown("loss", "{:.4f}".format),
         "#accuracy": shown("accuracy", percent),
+        **{f"#{name.replace('_', ' ')}": figure(name, row["figures"]) for name in further},
         "note": row["note"],
     }
 
 
-def spared(title: str, rows: Sequence[dict[str, object]]) -> bool:
-    """Whether a narrow terminal does without a column, rather than cut all the others."""
-    if not sys.stdout.isatty() or shutil.get_terminal_size().columns >= WIDE:
-        return False
-    if title == "run":  # long, and not needed where the models are different
-        return len({row["model"] for row in rows}) == len(rows)
-    return title == "dataset" and len({row[title] for row in rows}) == 1
+def figure(name: str, figures: Mapping[str, float]) -> str | None:
+    if name not in figures:
+        return None
+    return percent(figures[name]) if name.endswith("accuracy") else f"{figures[name]:.4g}"
+
+
+def spare_columns(rows: Sequence[dict[str, object]]) -> list[str]:
+    """What a narrow terminal can do without: names of runs of different models, the one dataset."""
+    several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
+    return ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
 
 
 def draw(output: Path, summaries: Sequence[Summary], runs: Sequence[Run]) -> Path | None:

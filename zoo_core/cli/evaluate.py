@@ -25,7 +25,7 @@ Examples:
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(run: str, dataset: str, split: str, runs: Path | None, as_json: bool) -> None:
-    """Measure a trained run: loss, accuracy, accuracy per class.
+    """Measure a trained run: loss, accuracy, and what else its task has.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
     """
@@ -38,12 +38,17 @@ def command(run: str, dataset: str, split: str, runs: Path | None, as_json: bool
     fields = {
         "run": figures["run"],
         "data": f"{figures['dataset']}, {figures['images']:,} pictures of {split}",
-        "loss": f"{figures['loss']:.4f}",
-        "accuracy": percent(figures["accuracy"]),
     }
-    if "top5" in figures:
-        fields["top-5"] = percent(figures["top5"])
-    print_fields(fields | {"per picture": f"{figures['inference_ms_per_image']:.3f} ms"})
+    for name, value in figures.items():
+        if name == "inference_ms_per_image":
+            fields["per picture"] = f"{value:.3f} ms"
+        elif isinstance(value, float):
+            share = name.endswith("accuracy") or name == "top5"
+            label = "top-5" if name == "top5" else name.replace("_", " ")
+            fields[label] = percent(value) if share else f"{value:.4f}"
+    print_fields(fields)
+    if "per_class" not in figures:
+        return
     rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
     click.echo()
     print_table(["class", "#accuracy"], [[n, "-" if v is None else percent(v)] for n, v in rows])

@@ -68,7 +68,11 @@ def command(
         rows = [summary(catalog.label(entry), entry) for entry in entries]
         titles = {"kinds": "kind", "parameters": "#parameters", "train": "#train", "test": "#test"}
         shown = [name for name in rows[0] if name not in HIDDEN]
-        print_table([titles.get(n, n) for n in shown], [[r[n] for n in shown] for r in rows])
+        print_table(
+            [titles.get(n, n) for n in shown],
+            [[row[n] for n in shown] for row in rows],
+            spare=("framework", "plugin", "kind", "dataset"),
+        )
     elif len(catalog):
         note(f"None of the {len(catalog)} {sort} matches; zoo list without filters shows them all.")
     else:

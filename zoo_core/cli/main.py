@@ -21,8 +21,9 @@ COMMANDS = {
     "train": "Train a model.",
     "tune": "Search the settings that train a model best.",
     "sweep": "Train a model with every combination of some settings.",
-    "evaluate": "Measure a trained run: loss, accuracy, accuracy per class.",
+    "evaluate": "Measure a trained run: loss, accuracy, and what else its task has.",
     "predict": "Say what is on pictures.",
+    "generate": "Draw pictures from a generative model.",
     "attention": "Draw where a transformer looks, layer by layer.",
     "report": "Write the report of a run again.",
     "compare": "Compare runs in one table and one picture.",
@@ -33,6 +34,7 @@ COMMANDS = {
     "remove": "Delete the copy of weights on this machine.",
     "features": "Show, compute and export the features of frozen backbones.",
     "export": "Write a trained model as ONNX or as a torch program.",
+    "plugin": "Start a plugin, or check one.",
     "cache": "Show or clear what the zoo keeps on this machine.",
 }
 

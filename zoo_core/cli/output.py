@@ -1,18 +1,21 @@
 """Tables, fields and JSON, the same way in every command.
 
-On a terminal rich draws; in a pipe it is plain text that `cut` and `grep` understand.
+Plain text that `cut` and `grep` understand; on a terminal long cells are broken into lines.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import click
 
-MOST_DRAWN = 500  # rows; rich takes a millisecond for each
+LEAST_ROOM = 20  # columns, for the last cell of a row on a narrow terminal
 
 
 def print_json(document: Any) -> None:
@@ -20,28 +23,47 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, default=_plain))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns whose name starts with # hold numbers and are aligned to the right."""
-    cells = [[_text(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty() and len(cells) <= MOST_DRAWN:
-        _draw(columns, cells)
-        return
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], spare: Sequence[str] = ()
+) -> None:
+    """Columns whose name starts with # hold numbers and are aligned to the right.
+
+    A terminal that is too narrow does without the `spare` columns, the first of them first.
+    """
     titles = [column.lstrip("#").upper() for column in columns]
-    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
-    align = [str.rjust if column.startswith("#") else str.ljust for column in columns]
-    lines = [
-        "  ".join(to(cell, width) for to, cell, width in zip(align, row, widths, strict=True))
-        for row in (titles, *cells)
-    ]
+    texts = ([_text(cell) for cell in row] for row in rows)
+    table = dict(zip(columns, zip(titles, *texts, strict=True), strict=True))
+    widths = {column: max(map(width, cells)) for column, cells in table.items()}
+    *fixed, last = columns
+    room = widths[last]
+    if sys.stdout.isatty():
+        # The last column, a summary or a path, is broken into lines where room is short; the
+        # others are not: a figure is never cut.
+        for column in (None, *spare):
+            fixed = [other for other in fixed if other != column]
+            room = shutil.get_terminal_size().columns - sum(widths[f] + 2 for f in fixed)
+            if room >= min(LEAST_ROOM, widths[last]):
+                break
+        room = widths[last] if last.startswith("#") else max(room, LEAST_ROOM)
+    lines = []
+    for *cells, text in zip(*(table[column] for column in (*fixed, last)), strict=True):
+        parts = wrap(text, room) if width(text) > room else [text]
+        start = "".join(
+            _padded(cell, widths[column], column) + "  "
+            for cell, column in zip(cells, fixed, strict=True)
+        )
+        lines.append(start + _padded(parts[0], min(widths[last], room), last))
+        lines += [" " * width(start) + part for part in parts[1:]]
+    lines[0] = click.style(lines[0].rstrip(), bold=True)  # click takes the style away in a pipe
     click.echo("\n".join(map(str.rstrip, lines)))
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
     """One `name  value` line for each field that has a value."""
     shown = {name: _text(value) for name, value in fields.items() if value not in (None, "", ())}
-    width = max(map(len, shown), default=0)
+    longest = max(map(len, shown), default=0)
     for name, value in shown.items():
-        label = click.style(name.ljust(width), bold=True)
+        label = click.style(name.ljust(longest), bold=True)
         click.echo(f"{label}  {value}")
 
 
@@ -60,29 +82,19 @@ def size(bytes_: int) -> str:
     return f"{value:.1f} TB"
 
 
-def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.measure import Measurement
-    from rich.table import Table
-    from rich.text import Text
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes: Chinese and Japanese signs take two each."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(columns):
-        numeric = column.startswith("#")
-        # Only the last column, a summary or a path, is broken into lines where room is short.
-        table.add_column(
-            column.lstrip("#"),
-            justify="right" if numeric else "left",
-            no_wrap=index < len(columns) - 1,
-        )
-    for row in cells:
-        table.add_row(*map(Text, row))  # Text: names are not markup
-    console = Console()
-    # A table that cannot fit is printed wider than the terminal: figures are never cut.
-    needed = Measurement.get(console, console.options.update(max_width=1000), table).minimum
-    console.width = max(console.width, needed)
-    console.print(table)
+
+def _padded(cell: str, to: int, column: str) -> str:
+    space = " " * (to - width(cell))
+    return space + cell if column.startswith("#") else cell + space
 
 
 def _text(value: object) -> str:

@@ -8,7 +8,7 @@ import click
 
 from zoo_core.cli.output import note, print_json, print_table
 from zoo_core.errors import UnknownName
-from zoo_core.plugins import load_plugins
+from zoo_core.plugins import SLOW, load_plugins
 from zoo_core.types import PluginRecord
 
 
@@ -17,13 +17,15 @@ from zoo_core.types import PluginRecord
 Examples:
   zoo plugins
   zoo plugins --traceback my-plugin    why it failed, in full
+  zoo plugins --requirements > zoo.txt && pip install -r zoo.txt    the same set elsewhere
   ZOO_STRICT=1 zoo plugins             fail if any plugin is not ok
 """
 )
 @click.argument("name", default="")
 @click.option("--traceback", is_flag=True, help="Show where a plugin failed.")
+@click.option("--requirements", is_flag=True, help="Print them as a requirements file for pip.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(name: str, traceback: bool, as_json: bool) -> None:
+def command(name: str, traceback: bool, requirements: bool, as_json: bool) -> None:
     """Show the installed plugins and what became of each.
 
     A plugin is ok, failed, disabled (by ZOO_PLUGINS or ZOO_DISABLE_PLUGINS), in conflict with
@@ -35,21 +37,32 @@ def command(name: str, traceback: bool, as_json: bool) -> None:
         records = tuple(record for record in records if record.id == name)
         if not records:
             raise UnknownName(f"there is no plugin {name!r}", f"installed: {', '.join(known)}")
+    if requirements:
+        wanted = sorted({f"{r.distribution}=={r.version}" for r in records if r.version})
+        print_json(wanted) if as_json else click.echo("\n".join(wanted))
+        return
     if as_json:
         print_json([as_dict(record, traceback) for record in records])
         return
     print_table(
-        ["plugin", "state", "distribution", "version", "provides", "#ms"],
+        ["plugin", "state", "distribution", "version", "#ms", "provides"],
         [
-            [r.id, r.state, r.distribution, r.version, provides(r), f"{r.seconds * 1000:.0f}"]
+            [r.id, r.state, r.distribution, r.version, f"{r.seconds * 1000:.0f}", provides(r)]
             for r in records
         ],
+        spare=("distribution",),
     )
     for record in records:
         if record.reason:
             click.echo(f"\n{record.id} ({record.distribution}) is {record.state}: {record.reason}.")
         if traceback and record.traceback:
             click.echo(record.traceback.rstrip())
+    for record in records:
+        if record.seconds > SLOW:
+            note(
+                f"\n{record.id} adds {1000 * record.seconds:.0f} ms to every start of the zoo; "
+                f"zoo plugin check {record.id} says why."
+            )
     if not traceback and any(record.traceback for record in records):
         note("\nzoo plugins --traceback shows where they failed.")
 

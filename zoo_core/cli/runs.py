@@ -58,20 +58,16 @@ def command(ctx: click.Context, text: str, runs: Path | None, as_json: bool) -> 
         note(f"None of the {len(known)} runs in {root} matches." if known else
              f"There are no runs in {root}. zoo train MODEL makes one.")  # fmt: skip
         return
+    rows = [table_row(summary) for summary in found]
+    # A column that is empty, or that the accuracy makes needless, takes room for nothing.
+    generative = any(s.accuracy is None and s.loss is not None for s in found)
+    only = all(s.accuracy is None for s in found)
+    left_out = {"#loss": not generative, "#accuracy": generative and only}
+    titles = [title for title in rows[0] if not left_out.get(title)]
     print_table(
-        ["run", "model", "dataset", "status", "#epochs", "#accuracy", "#time"],
-        [
-            [
-                summary.run,
-                summary.model or None,
-                summary.dataset or None,
-                summary.shown_status,
-                summary.shown_epochs,
-                None if summary.accuracy is None else percent(summary.accuracy),
-                None if summary.seconds is None else duration(summary.seconds),
-            ]
-            for summary in found
-        ],
+        titles,
+        [[row[title] for title in titles] for row in rows],
+        spare=("dataset", "model"),  # both are in the name of the run
     )
     for summary in found:
         if summary.error:
@@ -81,6 +77,19 @@ def command(ctx: click.Context, text: str, runs: Path | None, as_json: bool) -> 
             f"\nrunning?: nothing was written for {QUIET // 60} minutes. Either it is slow, or it "
             "was killed; zoo train --resume RUN would go on."
         )
+
+
+def table_row(summary: Summary) -> dict[str, str | None]:
+    return {
+        "run": summary.run,
+        "model": summary.model or None,
+        "dataset": summary.dataset or None,
+        "status": summary.shown_status,
+        "#epochs": summary.shown_epochs,
+        "#loss": None if summary.loss is None else f"{summary.loss:.4f}",
+        "#accuracy": None if summary.accuracy is None else percent(summary.accuracy),
+        "#time": None if summary.seconds is None else duration(summary.seconds),
+    }
 
 
 def matches(summary: Summary, text: str) -> bool:

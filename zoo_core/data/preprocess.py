@@ -53,6 +53,7 @@ class Preprocess:
         )
         for name in ("mean", "std"):
             values = getattr(self, name)
+            values = (values,) if isinstance(values, int | float) else values  # --set mean=0.5
             ok = isinstance(values, list | tuple) and all(
                 isinstance(value, int | float) and math.isfinite(value) for value in values
             )

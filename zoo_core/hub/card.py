@@ -6,10 +6,12 @@ Written from run.json alone and without the time of publishing: the same run has
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoo_core.manifest import Weights
+from zoo_core.report.facts import percent
+from zoo_core.train.settings import as_typed
 
 TASKS = {
     "classification": "image-classification",
@@ -53,13 +55,14 @@ def _split(weights: Weights) -> str:
 
 def _body(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
     data, result = document["dataset"], document["result"]
-    options = ", ".join(f"{name} {value}" for name, value in weights.config.items())
+    options = ", ".join(f"{name} {as_typed(value)}" for name, value in weights.config.items())
     shown = weights.classes[:20]
     classes = ", ".join(shown) + (", ..." if len(shown) < len(weights.classes) else "")
     scores = "".join(
-        f"| {name.replace('_', ' ')} | {value:.4f} |\n" for name, value in weights.metrics.items()
+        f"| {name.replace('_', ' ')} | {_figure(name, value)} |\n"
+        for name, value in weights.metrics.items()
     )
-    recipe = "".join(f"| {name} | {value} |\n" for name, value in weights.recipe.items())
+    recipe = "".join(f"| {name} | {as_typed(v)} |\n" for name, v in weights.recipe.items())
     return f"""# {weights.name}
 
 `{weights.model}` of [{weights.distribution}](#use-it), trained on {weights.dataset}.
@@ -83,12 +86,7 @@ def _body(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
 $ pip install {weights.distribution}
 ```
 
-```python
-import zoo
-
-model = zoo.load("{reference}")
-print(zoo.predict(model, "picture.jpg"))
-```
+{_use(document["model"]["kinds"], reference)}
 
 ## How it was trained
 
@@ -97,6 +95,21 @@ print(zoo.predict(model, "picture.jpg"))
 | recipe: {document["recipe_name"]} | |
 |---|---|
 {recipe}"""
+
+
+def _figure(name: str, value: float) -> str:
+    return percent(value) if name.endswith(("accuracy", "top5")) else f"{value:.4f}"
+
+
+def _use(kinds: Sequence[str], reference: str) -> str:
+    """How to use it, in code: what classifies predicts, what generates is asked for samples."""
+    parts = []
+    if "generation" in kinds:
+        parts.append(f"```console\n$ zoo generate {reference}\n```\n")
+    if set(kinds) != {"generation"}:
+        code = f'import zoo\n\nmodel = zoo.load("{reference}")\n'
+        parts.append(f'```python\n{code}print(zoo.predict(model, "picture.jpg"))\n```')
+    return "\n".join(parts).rstrip()
 
 
 def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:

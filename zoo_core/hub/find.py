@@ -107,18 +107,15 @@ def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Fou
             hint = did_you_mean(reference, known, error.hint, most=2)
             raise UnknownName(f"there is no run and no model {reference!r}", hint) from error
     if fetch:
-        path = store.obtain(
-            listed, lambda path: check(_of_weights(reference, listed.weights, path))
-        )
+        path = store.obtain(listed, lambda path: check(of_weights(reference, listed.weights, path)))
         if is_repository(reference):
             store.note(reference, listed.weights)
     else:
         path = store.packaged_file(listed) or store.stored_file(listed.weights)
-    return _of_weights(reference, listed.weights, path)
+    return of_weights(reference, listed.weights, path)
 
 
-def _of_weights(reference: str, weights: Weights, path: Path) -> Found:
-    options = {key: value for key, value in weights.recipe.items() if key.startswith("data.")}
+def of_weights(reference: str, weights: Weights, path: Path) -> Found:
     return Found(
         reference=reference,
         source=weights.sources[0] if weights.sources else str(path),
@@ -129,12 +126,18 @@ def _of_weights(reference: str, weights: Weights, path: Path) -> Found:
         classes=weights.classes,
         preprocess=weights.preprocess,
         dataset=weights.dataset,
-        data_options={key.removeprefix("data."): value for key, value in options.items()},
+        data_options=_section("data.", weights.recipe),
+        task_options=_section("task.", weights.recipe),
         metrics=weights.metrics,
         sha256=weights.sha256,
         bytes=weights.bytes,
         dtype=weights.dtype,
     )
+
+
+def _section(prefix: str, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a dataset or a task, out of the flat recipe of a manifest."""
+    return {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
 
 
 def of_run(run: Run, reference: str = "") -> Found:
@@ -161,6 +164,7 @@ def of_run(run: Run, reference: str = "") -> Found:
             path=run.model_file,
             distribution=model["distribution"],
             data_options=document["recipe"]["data"],
+            task_options=document["recipe"]["task"],
             metrics={
                 f"{split}_{name}": value
                 for name, value in figures.items()
@@ -192,7 +196,7 @@ def _of_file(path: Path) -> Found:
         except OSError as error:
             raise WeightsError(f"{beside} cannot be read: {error.strerror}") from error
         if weights.file.rpartition("/")[2] == path.name:
-            return _of_weights(str(path), weights, path)
+            return of_weights(str(path), weights, path)
     # A file of the store has its digest for a name, whatever else is known of it.
     stored = path.parent == cache_dir("weights") and DIGEST.fullmatch(path.stem)
     return Found(

@@ -39,6 +39,7 @@ class Found:
     preprocess: Mapping[str, Any] = field(default_factory=dict)
     dataset: str = ""  # a name or a folder
     data_options: Mapping[str, Any] = field(default_factory=dict)
+    task_options: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     sha256: str = ""  # "" and None where there is nothing to compare with
     bytes: int | None = None

@@ -63,17 +63,27 @@ class Published:
 
 
 def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = False) -> Plan:
-    """Check a run and describe what its publication would be.
-
-    full: with the backbone inside, where the run's own file only names it.
-    """
+    """Check a run and describe what its publication would be; `full` as below."""
     if not is_repository(to):
         raise UsageError(
-            f"{to!r} is no place to publish to", "write hf:ORGANISATION/NAME or file:FOLDER"
+            f"{to!r} is no place to publish to",
+            "write hf:ORGANISATION/NAME, file:FOLDER or package:FOLDER",
         )
     repository, revision = open_repository(to)
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
+    weights, found = entry_of(run, tag=tag, license=license, full=full)
+    text = card(weights, run.read(), repository.reference)
+    return Plan(weights, found, text, repository.reference)
+
+
+def entry_of(
+    run: Run, *, tag: str = "", license: str = "", full: bool = False
+) -> tuple[Weights, Found]:
+    """What a manifest would say about the weights of a run, once these are checked.
+
+    full: with the backbone inside, where the run's own file only names it.
+    """
     document = run.read()
     checked = check(of_run(run))
     if full:
@@ -104,8 +114,7 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = Fa
         license=license,
         sources=(),
     )
-    weights = parse(msgspec.json.encode(weights), Weights, f"the entry of {run.name}")
-    return Plan(weights, found, card(weights, document, repository.reference), repository.reference)
+    return parse(msgspec.json.encode(weights), Weights, f"the entry of {run.name}"), found
 
 
 def _whole(run: Run, checked: Checked) -> Found:
@@ -220,7 +229,13 @@ def probes(model: Any) -> Any:
 
 
 def answers(model: Any) -> bytes:
-    """What a classifier says about them, to the last bit."""
-    if "classification" not in model.zoo.entry.kinds:
-        return b""
+    """What the model says about them, or samples of it, to the last bit."""
+    about = model.zoo
+    if not about.entry.classifies:
+        if "generate" not in about.entry.capabilities:
+            return b""
+        from zoo_core.train.generate import open_source
+
+        source = open_source(about.entry, model, about.preprocess, about.classes)
+        return source.sample(PROBES).images.tobytes()
     return trainer_of(model.zoo.entry).predict_batch(model, probes(model)).tobytes()

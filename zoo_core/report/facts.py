@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from zoo_core.errors import ZooError
@@ -44,6 +44,8 @@ class Summary:
     split: str = ""  # that loss and accuracy were measured on
     loss: float | None = None
     accuracy: float | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)  # what else the task measures
+    task: str = ""
     quiet_seconds: float | None = None  # since a running run wrote anything
     error: str = ""
 
@@ -105,6 +107,12 @@ def _summary(run: Run, document: Mapping[str, Any], metrics: list[dict[str, Any]
         split=split,
         loss=number(scores.get("loss")),
         accuracy=number(scores.get("accuracy")),
+        figures={
+            name: found
+            for name, value in scores.items()
+            if name not in ("loss", "accuracy", "top5") and (found := number(value)) is not None
+        },
+        task=document["model"].get("task") or "classification",
         quiet_seconds=_quiet(run) if document["status"] == "running" else None,
         error=document.get("error") or "",
     )

@@ -22,7 +22,10 @@ def picture_grid(
     columns: int | None = None,
     title: str = "",
 ) -> Image:
-    """Draw uint8 (n, height, width, channels) row by row; small pictures become large pixels."""
+    """Draw uint8 (n, height, width, channels) row by row; small pictures become large pixels.
+
+    Captions are below the pictures; where all of a row have the same one, it is beside the row.
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     count, height, width, channels = images.shape
@@ -30,18 +33,24 @@ def picture_grid(
     scale = max(1, math.ceil(SMALLEST / width))
     size = (width * scale, height * scale)
     font, bold = ImageFont.load_default(13), ImageFont.load_default(17)
+    rows = row_names(captions, columns)
+    captions = None if rows else captions
     line = 20 if captions else 0
     top = GAP + (30 if title else 0)
+    aside = math.ceil(max((bold.getlength(name) for name in rows), default=-GAP)) + GAP
     step = (size[0] + GAP, size[1] + line + GAP)
     sheet = Image.new(
-        "RGB", (GAP + columns * step[0], top + math.ceil(count / columns) * step[1]), PAPER
+        "RGB", (aside + GAP + columns * step[0], top + math.ceil(count / columns) * step[1]), PAPER
     )
     draw = ImageDraw.Draw(sheet)
     if title:
         draw.text((GAP, GAP), fitted(title, sheet.width - 2 * GAP, bold), INK, font=bold)
+    for number, name in enumerate(rows):
+        place = (aside, top + number * step[1] + size[1] / 2)
+        draw.text(place, name, INK, font=bold, anchor="rm")
     for number, pixels in enumerate(images):
         row, column = divmod(number, columns)
-        left, upper = GAP + column * step[0], top + row * step[1]
+        left, upper = aside + GAP + column * step[0], top + row * step[1]
         picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
         sheet.paste(picture.resize(size, Image.Resampling.NEAREST), (left, upper))
         draw.rectangle((left - 1, upper - 1, left + size[0], upper + size[1]), outline=EMPTY)
@@ -50,6 +59,14 @@ def picture_grid(
             middle = left + size[0] / 2
             draw.text((middle, upper + size[1] + 3), text, INK, font=font, anchor="ma")
     return sheet
+
+
+def row_names(captions: Sequence[str] | None, columns: int) -> list[str]:
+    """The caption of each row, where each has only one; otherwise none."""
+    if not captions or columns < 2:
+        return []
+    rows = [captions[start : start + columns] for start in range(0, len(captions), columns)]
+    return [row[0] for row in rows] if all(len(set(row)) == 1 for row in rows) else []
 
 
 def fitted(text: str, width: float, font: Any) -> str:

@@ -34,6 +34,11 @@ FORMATS = (".png", ".pdf", ".svg")  # of a picture that somebody names
 INK, FAINT, MISTAKE = "#222222", "#dddddd", "#D55E00"
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Twelve more, as far apart as so many can be, for points of as many classes.
+COLOURS_OF_CLASSES = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E6B800", "#56B4E9", "#222222", "#8C564B",
+    "#7FBF3F", "#7B4FB5", "#F2A3B3", "#8A8A8A",
+)  # fmt: skip
 DASHES = ("-", "--", ":", "-.")
 SPLIT_STYLE: Mapping[str, dict[str, Any]] = {
     "train": {"color": "#777777", "linewidth": 1.4},
@@ -115,6 +120,9 @@ LONGEST = 44  # letters of a run's label
 def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
     """Loss and accuracy of several runs, and what the accuracy cost."""
     metrics = [m for m in ("loss", "accuracy") if any(m in line.curves for line in lines)]
+    # Of what the task measures besides, what all of them have; more than two would be too small.
+    shared = [m for m in lines[0].curves if all(m in line.curves for line in lines)]
+    metrics += [m for m in shared if m not in metrics][:2]
     dots = [
         End(line.seconds, line.accuracy, _short(line.label, LONGEST), _line_style(i)[0])
         for i, line in enumerate(lines)
@@ -291,6 +299,30 @@ def draw_grid(
         axes.text(x + 0.5, y + 1.05, caption, ha="center", va="top", color=colour, fontsize=8.5)
     axes.set_xlim(-0.02, wide * columns - 0.05)
     axes.set_ylim(high * rows, -0.02)
+    _save(figure, path)
+
+
+def draw_codes(
+    path: Path, places: np.ndarray, colourings: Mapping[str, np.ndarray], classes: Sequence[str],
+    title: str,
+) -> None:  # fmt: skip
+    """Points in the plane (n, 2), a panel for each way to colour them by class."""
+    figure = _figure(5.2 * len(colourings) + 1.6, 5.4, title)
+    palette = [COLOURS_OF_CLASSES[i % len(COLOURS_OF_CLASSES)] for i in range(len(classes))]
+    for index, (name, labels) in enumerate(colourings.items()):
+        axes = figure.add_subplot(1, len(colourings), index + 1)
+        axes.set_title(name, loc="left", fontsize=10, color=INK)
+        axes.set_aspect("equal", "datalim")
+        axes.set_axis_off()
+        axes.scatter(places[:, 0], places[:, 1], s=9, linewidths=0, alpha=0.75,
+                     c=[palette[i] for i in labels])  # fmt: skip
+    for name, colour in zip(classes, palette, strict=True):
+        axes.scatter([], [], s=36, color=colour, label=_short(name, 22))
+    if len(classes) <= 30:
+        axes.legend(
+            loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9,
+            labelcolor=INK, ncols=math.ceil(len(classes) / 15),
+        )  # fmt: skip
     _save(figure, path)
 
 

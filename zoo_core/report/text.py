@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from zoo_core.report.facts import (
 from zoo_core.train.run import Run
 from zoo_core.train.settings import what_it_sets
 
+SAMPLES = re.compile(r"samples-(\d+)\.png")  # of an epoch; training itself writes them
 # The pictures that a report can have, and what is said about them where they cannot be seen.
 PICTURES = {
     "curves.png": "Metrics after each epoch",
@@ -28,6 +30,9 @@ PICTURES = {
     "confusion.png": "Confusion matrix",
     "predictions.png": "Predictions for some test pictures",
     "mistakes.png": "The mistakes that the model was surest of",
+    "samples.png": "Samples at the end of training",
+    "reconstructions.png": "Pictures of the test set, and as the model gives them back",
+    "latent.png": "Codes of test pictures in the plane",
 }
 
 
@@ -63,8 +68,11 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
 
     sections = {
         "Result": [table(results(facts).items())],
+        "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
         "Curves": show("curves.png", "rate.png"),
         "Classes": [*class_tables(facts), *show("classes.png", "confusion.png")],
+        "Samples": [*show("samples.png"), *by_epoch(facts.run)],
+        "Codes": show("reconstructions.png", "latent.png"),
         "Pictures": [*show("predictions.png", "mistakes.png"), *others(facts.run)],
         "Hyper-parameters": [
             f"Recipe `{facts.document.get('recipe_name') or 'default'}`; what is not here is as in "
@@ -159,10 +167,25 @@ def class_tables(facts: Facts) -> list[str]:
 
 
 def others(run: Run) -> list[str]:
-    """Pictures that somebody else put there: the samples of a generative model, for example."""
+    """Pictures that somebody else put there: a plugin, for example."""
     names = [p.name for p in (run.path / "pictures").glob("*.png") if p.name not in PICTURES]
+    names = [name for name in names if not SAMPLES.fullmatch(name)]
     names.sort(key=lambda name: (len(name), name))  # epoch-5 before epoch-10
     return [f"![{name.removesuffix('.png')}](pictures/{name})" for name in names]
+
+
+def by_epoch(run: Run) -> list[str]:
+    """Samples from the same noise in the course of the training, in a table of their own."""
+    names = sorted(p.name for p in (run.path / "pictures").glob("samples-*.png"))
+    epochs = [(name, int(m[1])) for name in names if (m := SAMPLES.fullmatch(name))]
+    if not epochs:
+        return []
+    shown = [f"![Samples after epoch {epoch}](pictures/{name})" for name, epoch in epochs]
+    titles = [f"after epoch {epoch}" for _, epoch in epochs]
+    lines = []
+    for start in range(0, len(shown), 3):
+        lines.append(table([shown[start : start + 3]], titles[start : start + 3]))
+    return ["The same noise earlier in the training:", *lines]
 
 
 def structure(facts: Facts) -> list[str]:

@@ -138,17 +138,21 @@ def draw_pictures(
             draw("classes.png", pictures.draw_classes, scores, f"{title}: accuracy per class")
     if facts.classes and predictions:
         try:
-            split = find_pictures(facts, len(predictions.probabilities), dataset)
+            split = find_pictures(facts, dataset, len(predictions.probabilities))
             draw_predictions(facts, predictions, split, draw)
         except ZooError as error:
             facts.remarks.append(f"Pictures of predictions are left out: {error}.")
+    if facts.result:
+        from zoo_core.report.generative import draw_generated
+
+        draw_generated(facts, predictions, dataset, draw)
     for name in PICTURES.keys() - set(drawn):  # of an earlier report
         (folder / name).unlink(missing_ok=True)
     return drawn
 
 
-def find_pictures(facts: Facts, count: int, dataset: Dataset | None) -> Split:
-    """The test split that the predictions were made for, and no other."""
+def find_pictures(facts: Facts, dataset: Dataset | None, count: int | None = None) -> Split:
+    """The test split that the run was measured on, and no other; count: its pictures."""
     data = facts.document["dataset"]
     if dataset is None:
         from zoo_core.data.datasets import open_dataset
@@ -161,7 +165,7 @@ def find_pictures(facts: Facts, count: int, dataset: Dataset | None) -> Split:
             raise ZooError(f"the dataset cannot be opened: {describe(error)}") from error
     if dataset.test is None:
         raise ZooError(f"{data['reference']} has no test set")
-    if dataset.digest != data.get("digest") or len(dataset.test) != count:
+    if dataset.digest != data.get("digest") or count not in (None, len(dataset.test)):
         raise ZooError(f"{data['reference']} has changed since the run")
     return dataset.test
 

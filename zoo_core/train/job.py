@@ -63,8 +63,13 @@ class Job:
             )
         return train, validation
 
-    def check_task(self, options: Collection[str]) -> None:
-        """Refuse options that the task has not, and a classifier for pictures without labels."""
+    def check_task(
+        self, options: Collection[str], *, labels: bool = True, mixes: bool = True
+    ) -> None:
+        """Refuse options that the task has not, and pictures that it can do nothing with.
+
+        labels: whether it needs them; mixes: whether it knows mixed ones.
+        """
         for option in self.recipe.task:
             if option not in options:
                 known = ", ".join(options) or "none"
@@ -72,10 +77,17 @@ class Job:
                     f"the task of model {self.entry.name!r} has no option {option!r}",
                     f"it has: {known}",
                 )
-        if self.entry.task == "classification" and not self.dataset.classes:
+        if labels and not self.dataset.classes:
+            what = "is a classifier" if self.entry.task == "classification" else "needs labels"
             raise OptionError(
-                f"model {self.entry.name!r} is a classifier, and {self.dataset.name} has no labels",
+                f"model {self.entry.name!r} {what}, and {self.dataset.name} has no labels",
                 "put the pictures of each class into a folder of its own",
+            )
+        cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)
+        if not mixes and (self.recipe.mixup or cutmix):
+            raise OptionError(
+                f"the task of model {self.entry.name!r} knows no mixed pictures",
+                "leave out mixup and cutmix",
             )
 
     def training_loader(self, **how: Any) -> Loader:
@@ -116,6 +128,7 @@ class Fitted:
     stopped_early: bool
     seconds: float
     images_per_second: float
+    remarks: Sequence[str] = ()  # what went wrong, in sentences for the report
 
 
 @dataclass(frozen=True)
@@ -209,6 +222,17 @@ class Trainer(Protocol):
 
     def predict_batch(self, model: Any, images: Any) -> np.ndarray:
         """Scores (B, classes) of a batch that the loader or `Preprocess` made."""
+
+    def measure(
+        self,
+        entry: ModelEntry,
+        model: Any,
+        recipe: Recipe,
+        loader: Loader,
+        classes: tuple[str, ...],
+    ) -> dict[str, float]:
+        """Figures of the pictures of a loader, for a model whose task is not classification."""
+        raise OptionError(f"trainer {entry.trainer!r} measures classifiers only")
 
 
 def optimizer_options(recipe: Recipe) -> dict[str, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,10 @@ import numpy as np
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.errors import Interrupted, TrainingError
 from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_prefix
+from zoo_core.train.generate import Snapshots
 from zoo_core.train.interrupt import Interruption
 from zoo_core.train.job import Fitted, Job
+from zoo_core.train.memory import keep_freed_memory
 from zoo_core.train.metrics import ClassificationTotals
 from zoo_core.train.schedule import learning_rate
 from zoo_core.train.stopping import Stopping
@@ -106,6 +108,13 @@ class Learner:
             totals.add(self.scores(batch.images), batch.labels)
         return totals.summary()
 
+    def finish(self, loader: Loader) -> None:
+        """Work that is left after the last epoch, on the training pictures as they are."""
+
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
+        return []
+
     # ------------------------------------------------------------ what the loop calls
 
     def start_epoch(self) -> None:
@@ -167,6 +176,7 @@ class Loop:
         self.job = job
         self.recipe = job.recipe
         how = learner.loading()
+        self.whole_loading = {**how, "shard": (0, 1)}  # for what each process does by itself
         self.training = job.training_loader(**how)
         self.watched: dict[str, Loader] = {}  # what is evaluated after each epoch
         if len(job.parts[1]):
@@ -183,10 +193,12 @@ class Loop:
         self.seconds = self.step_seconds = self.epoch_seconds = 0.0
         self.images = 0
         self.interruption = Interruption()
+        self.snapshots = Snapshots(job)
 
     # ------------------------------------------------------------ the staircase
 
     def fit(self) -> Fitted:
+        keep_freed_memory()
         self._restore()
         steps = len(self.training)
         display = self.job.display
@@ -201,14 +213,23 @@ class Loop:
                 self._save()
         finally:
             display.stop()
-        tensors = self.best_weights or self.learner.weights()
+        if self.best_weights:
+            self.learner.write(self.learner.published, self.best_weights)
+        started = time.perf_counter()
+        self.learner.finish(
+            self.job.evaluation_loader(
+                self.job.dataset.train, self.job.parts[0], **self.whole_loading
+            )
+        )
+        self.seconds += time.perf_counter() - started
         return Fitted(
-            tensors,
+            self.learner.weights(),
             epochs=self.epoch,
             best_epoch=self.stopping.best_epoch,
             stopped_early=self._stopped(),
             seconds=self.seconds,
             images_per_second=self.images / max(self.step_seconds, 1e-9),
+            remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
         )
 
     def _stopped(self) -> bool:
@@ -238,6 +259,7 @@ class Loop:
             self.job.events.send(
                 "zoo_epoch_ended", run=self.job.run, epoch=self.epoch, metrics=line
             )
+            self.snapshots.after(self.epoch, self.learner.published)
 
     def place(self) -> Place:
         steps = len(self.training)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zoo_core.data.arrays import Dataset
+from zoo_core.data.arrays import Dataset, Split
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
@@ -22,7 +22,7 @@ from zoo_core.models import trainer_of
 from zoo_core.train.job import EVALUATION_BATCH, Trainer
 from zoo_core.train.metrics import ClassificationTotals, softmax
 from zoo_core.train.run import Run
-from zoo_core.types import ModelEntry
+from zoo_core.types import ModelEntry, Recipe
 
 PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -40,6 +40,7 @@ class Loaded:
     dataset: str  # the reference of what it was trained on, with its options
     options: Mapping[str, Any]
     source: str  # where exactly the weights come from
+    task: Mapping[str, Any] = field(default_factory=dict)  # options that it was trained with
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,50 @@ def load_run(reference: str, runs: Path | None = None) -> Loaded:
         found.dataset,
         found.data_options,
         found.source,
+        found.task_options,
+    )
+
+
+def measure_model(
+    trainer: Trainer,
+    entry: ModelEntry,
+    model: Any,
+    preprocess: Preprocess,
+    data: Dataset,
+    split: str,
+    recipe: Recipe,
+) -> tuple[dict[str, Any], np.ndarray | None, float | None]:
+    """Figures of a split, whatever the task is; for what classifies, as evaluate_model.
+
+    The loss is the task's. That of a classifier is always cross-entropy.
+    """
+    figures: dict[str, Any] = {}
+    if entry.task != "classification":
+        loader = in_order(trainer, preprocess, _part(data, split))
+        figures |= trainer.measure(entry, model, recipe, loader, data.classes)
+    if not entry.classifies:
+        return figures, None, None
+    named, probabilities, ms = evaluate_model(trainer, model, preprocess, data, split)
+    return {**named, **figures, **_without_loss(named)}, probabilities, ms
+
+
+def _without_loss(figures: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in figures.items() if name != "loss"}
+
+
+def _part(data: Dataset, split: str) -> Split:
+    part = data.train if split == "train" else data.test
+    assert part is not None
+    return part
+
+
+def in_order(trainer: Trainer, preprocess: Preprocess, split: Split) -> Loader:
+    return Loader(
+        split,
+        batch_size=EVALUATION_BATCH,
+        preprocess=preprocess,
+        shuffle=False,
+        backend=trainer.backend,
     )
 
 
@@ -71,15 +116,14 @@ def evaluate_model(
     trainer: Trainer, model: Any, preprocess: Preprocess, data: Dataset, split: str
 ) -> tuple[dict[str, Any], np.ndarray, float]:
     """Figures of a split, the probabilities of every picture, and milliseconds for each."""
-    pictures = data.train if split == "train" else data.test
-    assert pictures is not None
+    labels = _part(data, split).labels
     score = getattr(trainer, "score_split", None) or partial(_score_split, trainer)
     logits, ms = score(model, preprocess, data, split)
     totals = ClassificationTotals(len(data.classes))
-    if pictures.labels is not None:
+    if labels is not None:
         for start in range(0, len(logits), EVALUATION_BATCH):
             part = slice(start, start + EVALUATION_BATCH)
-            totals.add(logits[part], pictures.labels[part])
+            totals.add(logits[part], labels[part])
     figures = totals.summary() | totals.details(data.classes)
     return figures, softmax(logits).astype(np.float32), ms
 
@@ -88,17 +132,9 @@ def _score_split(
     trainer: Trainer, model: Any, preprocess: Preprocess, data: Dataset, split: str
 ) -> tuple[np.ndarray, float]:
     """What a model says of every picture of a split, and milliseconds for each."""
-    pictures = data.train if split == "train" else data.test
-    assert pictures is not None
-    loader = Loader(
-        pictures,
-        batch_size=EVALUATION_BATCH,
-        preprocess=preprocess,
-        shuffle=False,
-        backend=trainer.backend,
-    )
+    pictures = _part(data, split)
     logits, seconds = [], 0.0
-    for batch in loader.epoch(0):
+    for batch in in_order(trainer, preprocess, pictures).epoch(0):
         started = time.perf_counter()
         logits.append(trainer.predict_batch(model, batch.images))
         seconds += time.perf_counter() - started
@@ -111,29 +147,46 @@ def evaluate_run(
     """Measure a trained run again, on its own dataset or another one with the same classes."""
     loaded = load_run(reference, runs)
     data = open_dataset(dataset) if dataset else open_dataset(loaded.dataset, **loaded.options)
-    if data.classes != loaded.classes:
+    named = loaded.entry.classifies  # what gives no classes needs no labels
+    if named and data.classes != loaded.classes:
         raise UsageError(
             f"{reference} knows other classes than {data.name}: {', '.join(loaded.classes[:5])}..."
         )
     pictures = data.train if split == "train" else data.test
-    if pictures is None or not len(pictures) or pictures.labels is None:
-        raise UsageError(f"{data.name} has no labelled {split} split")
-    figures, _, ms = evaluate_model(loaded.trainer, loaded.model, loaded.preprocess, data, split)
+    if pictures is None or not len(pictures) or (named and pictures.labels is None):
+        raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
+    figures, _, ms = measure_model(
+        loaded.trainer, loaded.entry, loaded.model, loaded.preprocess, data, split,
+        Recipe(task=loaded.task),
+    )  # fmt: skip
     return {
         "run": loaded.source,
         "dataset": data.name,
         "split": split,
         "images": len(pictures),
         **figures,
-        "inference_ms_per_image": round(ms, 4),
+        **({} if ms is None else {"inference_ms_per_image": round(ms, 4)}),
     }
 
 
-def _in_memory(model: Any) -> Loaded:
+def measure(
+    model: Any, dataset: str, options: Mapping[str, Any], task: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Figures of a model that zoo.load returned, on the test split of a dataset."""
+    about, data = model.zoo, open_dataset(dataset, **options)
+    if data.test is None or (about.entry.classifies and data.test.labels is None):
+        raise UsageError(f"{dataset} has no labelled test split")
+    return measure_model(
+        trainer_of(about.entry), about.entry, model, about.preprocess, data, "test",
+        Recipe(task=task),
+    )[0]  # fmt: skip
+
+
+def in_memory(model: Any) -> Loaded:
     """A model that zoo.load returned."""
     about = getattr(model, "zoo", None)
     if about is None:
-        raise UsageError("only a model that zoo.load returned can be used to predict")
+        raise UsageError("only a model that zoo.load returned can be used like this")
     trainer = trainer_of(about.entry)
     return Loaded(
         None, about.entry, model, trainer, about.classes, about.preprocess, "", {}, about.source
@@ -147,7 +200,11 @@ def predict_pictures(
     if isinstance(reference, str):
         loaded = load_run(reference, runs)
     else:
-        loaded = _in_memory(reference)
+        loaded = in_memory(reference)
+    if not loaded.entry.classifies:
+        raise UsageError(
+            f"model {loaded.entry.name!r} does not classify pictures", "zoo list shows what does"
+        )
     if not loaded.classes:
         raise UsageError(f"{loaded.source} does not know any classes")
     found = list(_pictures(pictures))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.errors import TrainingError
+from zoo_core.errors import OptionError, TrainingError, ZooError
 from zoo_core.targets import resolve
 from zoo_core.train.checkpoint import State
 from zoo_core.train.job import Job
 from zoo_core.train.loop import Learner, Place
 from zoo_core.train.torch_runtime import Runtime
 from zoo_core.train.torch_task import Classification, Task
+from zoo_core.types import ModelEntry
 
 
 class TorchLearner(Learner):
@@ -28,6 +29,8 @@ class TorchLearner(Learner):
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
         self.task = task_kind(job)(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
+        for network in dict.fromkeys((self.model, self.published)):
+            self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
         self.parts |= {f"optimizer.{name}": made for name, made in self.optimizers.items()}
         # With several optimisers a loss must reach the parameters of its own one alone.
@@ -126,6 +129,15 @@ class TorchLearner(Learner):
         with self.runtime.autocast():
             return self.task.evaluate(self.published, loader.epoch(0), self.runtime.sum)
 
+    @torch.no_grad()
+    def finish(self, loader: Loader) -> None:
+        self.published.eval()
+        with self.runtime.autocast():
+            self.task.finish(self.published, loader.epoch(0))
+
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+        return self.task.remarks(lines)
+
     # ------------------------------------------------------------ state
 
     def read(self, part: Any) -> dict[str, np.ndarray]:
@@ -164,11 +176,23 @@ class TorchLearner(Learner):
 
 def task_kind(job: Job) -> type[Task]:
     """The task of a model, with its options checked."""
-    name = job.entry.task
-    kind: type[Task] = (
-        Classification if name == "classification" else resolve(name, f"task {name!r}")
-    )
-    job.check_task(kind.options)
+    kind = find_task(job.entry)
+    job.check_task(kind.options, labels=kind.needs_labels, mixes=kind.mixes)
+    try:
+        kind.check(job)
+    except ZooError:
+        raise
+    except ValueError as error:
+        raise OptionError(
+            f"model {job.entry.name!r} cannot be trained like this: {error}"
+        ) from error
+    return kind
+
+
+def find_task(entry: ModelEntry) -> type[Task]:
+    if entry.task == "classification":
+        return Classification
+    kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
     return kind
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from zoo_core.data.loader import Batch
 from zoo_core.train.job import optimizer_options
 from zoo_core.train.metrics import ClassificationTotals
 from zoo_core.types import Recipe
+
+if TYPE_CHECKING:
+    from zoo_core.train.job import Job
 
 Update = Callable[[str, Tensor], None]
 SumOver = Callable[[np.ndarray], np.ndarray]
@@ -35,6 +38,12 @@ class Task:
 
     optimizers: tuple[str, ...] = ("model",)
     options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
+    needs_labels = False  # whether pictures without labels are refused
+    mixes = False  # whether `step` knows what MixUp and CutMix do to labels
+
+    @classmethod
+    def check(cls, job: Job) -> None:
+        """Refuse a job before it has a run: a ValueError says in a sentence what is wrong."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
         self.model = model
@@ -50,6 +59,9 @@ class Task:
         parameters = [p for p in self.parameters(name) if p.requires_grad]
         return make_optimizer(parameters, self.recipe)
 
+    def start(self, model: nn.Module) -> None:
+        """Put what the settings decide into a new model, or into the copy that is averaged."""
+
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
         raise NotImplementedError
 
@@ -59,9 +71,23 @@ class Task:
         """Figures of a split, `loss` among them. sum_over adds an array over all processes."""
         raise NotImplementedError
 
+    def finish(self, model: nn.Module, batches: Iterator[Batch]) -> None:
+        """Work that is left after the last epoch, on the training pictures as they are.
+
+        It may change tensors of the model, which are published then; it must give the same ones
+        when it is done again.
+        """
+
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
+        return []
+
 
 class Classification(Task):
     """Cross-entropy, with label smoothing, MixUp and CutMix."""
+
+    needs_labels = True
+    mixes = True
 
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
         logits = self.model(batch.images)  # (B, classes)

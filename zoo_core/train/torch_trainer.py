@@ -10,14 +10,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from zoo_core.data.loader import Loader
 from zoo_core.errors import OptionError
 from zoo_core.models import build_target
 from zoo_core.train.job import Description, Fitted, Job
 from zoo_core.train.loop import Loop
-from zoo_core.train.torch_learner import TorchLearner, fill, task_kind
+from zoo_core.train.torch_learner import TorchLearner, fill, find_task, task_kind
 from zoo_core.train.torch_runtime import choose_device
 from zoo_core.train.torch_task import OPTIMIZERS
-from zoo_core.types import ModelEntry
+from zoo_core.types import ModelEntry, Recipe
 
 
 class TorchTrainer:
@@ -109,6 +110,18 @@ class TorchTrainer:
             self.load_state(model, job.init)
         fitted = Loop(TorchLearner(job, model), job).fit()
         return fitted if job.run else None
+
+    @torch.inference_mode()
+    def measure(
+        self,
+        entry: ModelEntry,
+        model: nn.Module,
+        recipe: Recipe,
+        loader: Loader,
+        classes: tuple[str, ...],
+    ) -> dict[str, float]:
+        task = find_task(entry)(model.eval(), recipe, classes)
+        return task.evaluate(model, loader.epoch(0), lambda sums: sums)
 
     @torch.inference_mode()
     def predict_batch(self, model: nn.Module, images: torch.Tensor) -> np.ndarray:

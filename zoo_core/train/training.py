@@ -248,7 +248,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 
 def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) -> Result:
-    from zoo_core.train.predict import evaluate_model
+    from zoo_core.train.predict import measure_model
 
     digest, size = write_model(job, run.model_file, fitted.tensors)
     result: dict[str, Any] = {
@@ -261,13 +261,15 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
     }
     split = job.dataset.test
     measured = "test"
-    if split is not None and len(split) and "classification" in job.entry.kinds:
+    if split is not None and len(split):
         model = assemble(trainer, job.entry, job.config, fitted.tensors)
-        figures, probabilities, ms = evaluate_model(
-            trainer, model, job.preprocess, job.dataset, measured
+        figures, probabilities, ms = measure_model(
+            trainer, job.entry, model, job.preprocess, job.dataset, measured, job.recipe
         )
-        result |= {"test": figures, "inference_ms_per_image": round(ms, 4)}
-        _write_predictions(run, split.labels, probabilities)
+        result["test"] = figures
+        if probabilities is not None and ms is not None:
+            result["inference_ms_per_image"] = round(ms, 4)
+            _write_predictions(run, split.labels, probabilities)
     else:
         lines = run.metrics()
         last = lines[-1] if lines else {}
@@ -279,6 +281,10 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
             for name, value in last.items()
             if name.startswith(f"{measured}_")
         }
+    if fitted.remarks:
+        result["remarks"] = list(fitted.remarks)
+        for remark in fitted.remarks:
+            job.display.warn(remark)
     run.update(status="complete", error="", result=result)
     Checkpoints(run.checkpoints).clear()
     page = _report(run, job) if report else None

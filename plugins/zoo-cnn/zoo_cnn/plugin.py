@@ -18,7 +18,7 @@ MNIST_DEFAULT = zoo.Recipe(
     lr=0.05,
     weight_decay=1e-4,
     schedule="one_cycle",
-    epochs=30,
+    epochs=12,
     batch_size=64,
     augment=("affine:rotate=10,shift=2,scale=0.1",),
 )
@@ -39,6 +39,7 @@ def zoo_models():
                 "batch_norm": True,
             },
             parameters=1_147_914,
+            capabilities={"features": "zoo_cnn.features:hidden"},
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=1.99e-4, epochs=16, seed=3407),
                 # The network is too small to need much dropout, or many shifted pictures.
@@ -47,7 +48,7 @@ def zoo_models():
                     lr=0.05,
                     weight_decay=5e-4,
                     schedule="one_cycle",
-                    epochs=12,
+                    epochs=16,
                     batch_size=64,
                     augment=("flip", "crop:2"),
                     ema=0.998,
@@ -112,3 +113,8 @@ def zoo_models():
             tags=("small", "convolution"),
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_cnn:weights.json"]

@@ -30,3 +30,8 @@ def zoo_models():
             tags=("small", "fast"),
         )
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_mlp:weights.json"]

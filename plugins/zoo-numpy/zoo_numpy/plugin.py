@@ -44,6 +44,7 @@ def zoo_models():
         summary="LeNet-5 with batch norm, on NumPy alone",
         config={"batch_norm": True},
         parameters=61_750,
+        total_parameters=None,  # as `parameters`; replace would keep those of fcn
         recipes={
             "paper": LENET_PAPER,
             "default": replace(LENET_PAPER, schedule="one_cycle"),

@@ -27,7 +27,6 @@ class NumpyTrainer(Trainer):
     task_options = {"loss": LOSSES}
 
     def fit(self, job: Job) -> Fitted:
-        keep_freed_memory()
         model = self.build(job.entry, {**job.config, "generator": default_rng(job.recipe.seed)})
         model.load_state_dict(job.init or {}, strict=False)
         return Loop(NumpyLearner(job, model), job).fit()
@@ -82,12 +81,3 @@ class NumpyLearner(Learner):
 
     def scores(self, images: Array) -> Array:
         return NumpyTrainer().predict_batch(self.published, images)
-
-
-def keep_freed_memory() -> None:
-    """Spare a fifth of the time of training lenet_numpy: what the system takes to clear memory.
-
-    glibc gives large freed blocks back to the system and asks for them again at every step. Once it
-    has seen 31 MB freed, it keeps blocks up to that size. Elsewhere this does nothing.
-    """
-    np.empty(31 << 20, dtype=np.uint8)

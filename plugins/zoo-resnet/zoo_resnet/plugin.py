@@ -120,3 +120,8 @@ def zoo_models():
             reference=PAPER,
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_resnet:weights.json"]

@@ -128,7 +128,7 @@ def zoo_models():
                     lr=2e-3,
                     weight_decay=0.05,
                     schedule="one_cycle",
-                    epochs=20,
+                    epochs=12,
                     batch_size=64,
                     augment=("affine:rotate=10,shift=2,scale=0.1",),
                     model={"dropout": 0.0},

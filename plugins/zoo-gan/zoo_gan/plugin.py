@@ -1,0 +1,52 @@
+"""What zoo-gan contributes. Light on purpose: everybody's `zoo list` imports this file."""
+
+from dataclasses import replace
+
+import zoo
+
+ZOO_API = 1
+
+SIZES = {"noise": 100, "width": 64, "spectral_norm": False}
+# As DC-GAN was published, but for the batches: half as large, so that there are twice as many.
+DEFAULT = zoo.Recipe(
+    optimizer="adam",
+    lr=2e-4,
+    epochs=8,
+    batch_size=64,
+    augment=("flip",),
+    ema=0.999,
+    preprocess={"mean": (0.5,), "std": (0.5,)},
+)
+
+
+@zoo.hookimpl
+def zoo_models():
+    return [
+        zoo.ModelEntry(
+            name="dcgan",
+            target="zoo_gan.dcgan:DCGAN",
+            summary="Convolutional generator and discriminator",
+            kinds=("generation",),
+            num_classes=None,
+            config=SIZES,
+            parameters=1_731_908,
+            task="zoo_gan.dcgan:DCGANTask",
+            capabilities={"generate": "zoo_gan.capabilities:FromNoise"},
+            recipes={"default": DEFAULT},
+            tags=("small", "convolution", "adversarial"),
+            reference="https://arxiv.org/abs/1511.06434",
+        ),
+        zoo.ModelEntry(
+            name="acgan",
+            target="zoo_gan.acgan:ACGAN",
+            summary="DC-GAN for classes, with a classifier in the discriminator",
+            kinds=("classification", "generation"),
+            config={**SIZES, "dropout": 0.0},
+            parameters=1_813_838,
+            task="zoo_gan.acgan:ACGANTask",
+            capabilities={"generate": "zoo_gan.capabilities:FromLabel"},
+            recipes={"default": replace(DEFAULT, model={"dropout": 0.3})},
+            tags=("small", "convolution", "adversarial"),
+            reference="https://arxiv.org/abs/1610.09585",
+        ),
+    ]

@@ -1,0 +1,42 @@
+"""Writes every run as TensorBoard events, beside its metrics.jsonl. Light until a run starts."""
+
+import time
+
+import zoo
+
+ZOO_API = 1
+_writers = {}  # by the path of the run
+
+
+@zoo.hookimpl
+def zoo_run_started(run):
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    _writers[run.path] = EventFileWriter(str(run.path / "tensorboard"))
+
+
+@zoo.hookimpl
+def zoo_epoch_ended(run, epoch, metrics):
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    values = []
+    for name, value in metrics.items():
+        # test_loss becomes loss/test: one chart for each figure, with all splits in it.
+        split, _, figure = name.partition("_")
+        known = split in ("train", "validation", "test")
+        tag = f"{figure}/{split}" if known else name
+        values.append(Summary.Value(tag=tag, simple_value=value))
+    writer = _writers[run.path]
+    writer.add_event(Event(wall_time=time.time(), step=epoch, summary=Summary(value=values)))
+    writer.flush()
+
+
+@zoo.hookimpl
+def zoo_run_ended(run):
+    _writers.pop(run.path).close()
+
+
+@zoo.hookimpl
+def zoo_run_failed(run):
+    _writers.pop(run.path).close()

@@ -1,0 +1,1 @@
+"""Autoencoders that generate pictures, for Zoo."""

@@ -1,0 +1,234 @@
+"""zoo generate, and what the other commands do with models that are no classifiers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import environment
+
+from zoo_core.train.training import train
+
+DATA = {"train_size": 64, "test_size": 40}
+
+# A stranger's generator without torch's help: what the `generate` capability asks for, no more.
+STRANGER = """
+import numpy as np, torch, zoo
+
+class Net(torch.nn.Module):
+    def __init__(self, *, num_classes, in_channels, image_size):
+        super().__init__()
+        self.head = torch.nn.Linear(in_channels * image_size ** 2, num_classes)
+        self.shape = (in_channels, image_size, image_size)
+    def forward(self, images):
+        return self.head(images.flatten(1))
+
+class Draw(zoo.Generator):
+    noise = (2,)
+    def draw(self, noise, conditions):
+        assert conditions is None and noise.dtype == np.float32
+        return np.zeros((len(noise), *SHAPE), np.float32)
+
+@zoo.hookimpl
+def zoo_models():
+    return [zoo.ModelEntry(name="stranger", target="stranger:Net", summary="Draws grey",
+                           kinds=("classification", "generation"),
+                           capabilities={"generate": "stranger:Draw"})]
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with runs of a generator with classes, one without, and a classifier."""
+    folder = tmp_path_factory.mktemp("generate")
+    settings = {"epochs": 2, "batch_size": 32, "data": DATA}
+    small = {
+        "acgan": {"image_size": 16, "width": 8, "noise": 6},
+        "vae": {"image_size": 8, "latent": 4},
+        "vae_cluster": {"image_size": 8, "latent": 4, "clusters": 4},
+        "vqvae": {"image_size": 8, "codes": 8, "width": 4},
+        "mlp": {"hidden": (8,)},
+    }
+    for model, options in small.items():
+        train(
+            model, "synthetic", settings={**settings, "model": options}, runs=folder / "runs",
+            quiet=True, report=model == "vae_cluster",
+        )  # fmt: skip
+    return folder
+
+
+def run_of(folder, model):
+    return str(next((folder / "runs").glob(f"{model}-*")))
+
+
+@pytest.fixture
+def zoo_here(trained, capsys, monkeypatch):
+    """The command line in this process, where torch is imported already: `zoo ARGUMENTS`."""
+    from zoo_core.cli.main import main
+
+    monkeypatch.chdir(trained)
+    monkeypatch.setenv("ZOO_CACHE", str(trained / "cache"))
+    monkeypatch.setenv("ZOO_MANIFEST", str(trained / "own.json"))
+
+    def run(*arguments, status=0):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        printed = capsys.readouterr()
+        assert ended.value.code == status, printed
+        return printed
+
+    return run
+
+
+@pytest.fixture
+def json_here(zoo_here):
+    return lambda *arguments: json.loads(zoo_here(*arguments, "--json").out)
+
+
+def pixels(path):
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def test_the_same_seed_gives_the_same_pictures(trained, zoo_here):
+    for name, arguments in {"a": (), "b": ("--seed", "0"), "c": ("--seed", "1")}.items():
+        done = zoo_here(
+            "generate", run_of(trained, "vae"), "--n", "9", *arguments, "-o", f"{name}.png"
+        )
+        assert done.out == f"Picture: {name}.png\n"
+    a, b, c = (pixels(trained / f"{name}.png") for name in "abc")
+    assert np.array_equal(a, b)
+    assert a.shape == c.shape and not np.array_equal(a, c)
+
+
+def test_a_class_can_be_asked_for_and_all_are_drawn_in_turn(trained, json_here):
+    run = run_of(trained, "acgan")
+    some = json_here("generate", run, "--class", "ring", "--n", "5", "-o", "x.webp")
+    assert some["classes"] == ["ring"] * 5 and some["distance"] is None
+    every = json_here("generate", run, "--n", "20", "-o", "x.webp")
+    assert every["classes"] == every["classes"][:10] * 2
+    assert len(set(every["classes"])) == 10
+    steps = json_here("generate", run, "--interpolate", "--n", "16", "-o", "x.png")
+    assert steps["classes"] == ["circle"] * 8 + ["square"] * 8
+
+
+def test_clusters_are_asked_for_by_their_names(trained, zoo_here, json_here):
+    run = run_of(trained, "vae_cluster")
+    names = json_here("generate", run, "--n", "4")["classes"]
+    assert len(names) == 4
+    one = json_here("generate", run, "--class", names[0], "--n", "3")
+    assert one["classes"] == [names[0]] * 3
+    other = next(name for name in ("circle", "square", "cross", "ring", "moon", "plus")
+                 if name not in names)  # fmt: skip
+    done = zoo_here("generate", run, "--class", other, status=2)
+    assert names[0] in done.err and "cannot be asked for" in done.err
+
+
+@pytest.mark.parametrize(
+    "model, arguments, sentence",
+    [
+        ("mlp", (), "declares no way to draw samples"),
+        ("vqvae", (), "declares no way to draw samples"),
+        ("vae", ("--class", "ring"), "leave out --class"),
+        ("acgan", ("--class", "rong"), "ring"),
+        ("vae", ("-o", "x.pdf"), "must end in one of"),
+        ("vae", ("--distance", "latest"), "declares no features"),
+    ],
+)
+def test_mistakes_get_a_sentence(trained, zoo_here, model, arguments, sentence):
+    done = zoo_here("generate", run_of(trained, model), *arguments, status=2)
+    assert sentence in done.err and "Traceback" not in done.err
+
+
+def test_a_strangers_generator_is_used_as_ours_are(tmp_path):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "stranger.py").write_text(STRANGER.replace("SHAPE", "self.model.shape"))
+    info = folder / "stranger-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[zoo]\nstranger = stranger\n")
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "zoo", *arguments], capture_output=True, text=True, cwd=tmp_path,
+            env=environment(PYTHONPATH=str(folder), ZOO_CACHE=str(tmp_path / "cache")),
+        )  # fmt: skip
+
+    few = ("--set", "data.train_size=40", "--set", "data.test_size=10", "--set", "epochs=2")
+    done = run("train", "stranger", "--dataset", "synthetic", *few)
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / done.stdout.splitlines()[-1]
+    assert {p.name for p in (path / "pictures").glob("samples*")} == {
+        "samples-001.png", "samples.png",
+    }  # fmt: skip
+    done = run("generate", "latest", "--n", "4")
+    assert done.returncode == 0, done.stderr
+    assert len(np.unique(pixels(tmp_path / "samples.png")[60:90, 30:80])) == 1  # grey
+    (folder / "stranger.py").write_text(STRANGER.replace("SHAPE", "(1, 2)"))
+    done = run("generate", "latest")
+    assert done.returncode == 1
+    assert "Draw must draw an array (64, 3, 32, 32), not (64, 1, 2)" in done.stderr
+
+
+# ---------------------------------------------------------------- the other commands
+
+
+def test_a_report_shows_samples_reconstructions_and_codes(trained):
+    run = Path(run_of(trained, "vae_cluster"))
+    text = (run / "report.md").read_text()
+    for name in ("samples.png", "samples-001.png", "reconstructions.png", "latent.png"):
+        assert f"pictures/{name})" in text, name
+        assert Image.open(run / "pictures" / name).size[0] > 300
+    assert "own vote accuracy" in text and "reconstruction mse" in text
+    wide, high = Image.open(run / "pictures/latent.png").size
+    assert wide > 1.5 * high  # by true and by predicted class
+
+
+def test_evaluating_again_gives_the_figures_of_the_run(trained, zoo_here, json_here):
+    for model in ("vae", "vae_cluster", "vqvae"):
+        document = json.loads(Path(run_of(trained, model), "run.json").read_text())
+        kept = document["result"]["test"]
+        again = json_here("evaluate", run_of(trained, model))
+        for name in ("loss", "mse", "bits_per_dim", "accuracy"):
+            assert (name in kept) == (name in again)
+            if name in kept:
+                assert again[name] == pytest.approx(kept[name], rel=1e-6), (model, name)
+    shown = zoo_here("evaluate", run_of(trained, "vae")).out
+    assert "bits per dim" in shown and "accuracy" not in shown
+
+
+def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_here):
+    shown = zoo_here("runs", "vae-*").out
+    assert "LOSS" in shown and "ACCURACY" not in shown
+    assert "ACCURACY" in zoo_here("runs").out
+    two = run_of(trained, "vae"), run_of(trained, "vqvae")
+    done = zoo_here("compare", *two)
+    header = done.out.splitlines()[0]
+    assert "MSE" in header and "BITS PER DIM" in header and "ACCURACY" not in header
+    assert "different tasks" in done.err
+
+
+def test_pictures_cannot_be_classified_by_what_does_not(trained, zoo_here):
+    Image.new("RGB", (16, 16)).save(trained / "x.png")
+    done = zoo_here("predict", run_of(trained, "vae"), "x.png", status=2)
+    assert "does not classify" in done.err
+    zoo_here("predict", run_of(trained, "vae_cluster"), "x.png")
+
+
+def test_published_weights_give_the_same_samples(trained, zoo_here, tmp_path):
+    import zoo
+
+    run = run_of(trained, "acgan")
+    shared = f"file:{tmp_path / 'shared'}"
+    zoo_here("publish", run, "--to", shared)
+    (card,) = (path.read_text() for path in (tmp_path / "shared").rglob("README.md"))
+    assert "zoo generate" in card
+    one, two = (
+        zoo.generate(run, 8, condition="moon"),
+        zoo.generate(zoo.load(shared), 8, condition="moon"),
+    )
+    assert np.array_equal(one, two) and one.shape == (8, 16, 16, 3)

@@ -1,0 +1,211 @@
+"""`zoo plugin new` and `zoo plugin check`: what is written passes, and mistakes are explained."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import environment
+
+from zoo_core.testing import Finding, checks_of
+from zoo_core.testing.package import check_folder
+
+
+def replace_in(path: Path, *changes: tuple[str, str]) -> None:
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+
+
+@pytest.fixture
+def new(zoo_command, tmp_path):
+    """Write a plugin as a user would, and give back its folder."""
+
+    def write(name: str, *sort: str) -> Path:
+        zoo_command("plugin", "new", name, *sort)
+        return tmp_path / f"zoo-{name}"
+
+    return write
+
+
+def found(folder: Path) -> dict[str, str]:
+    """The findings of a check by name: what, why and how to mend it."""
+    return {
+        outcome.check: f"{outcome.what} | {outcome.why} | {outcome.fix}"
+        for outcome in check_folder(folder)
+        if outcome.state == "found"
+    }
+
+
+@pytest.mark.parametrize(("sort", "least"), [("--model", 20), ("--dataset", 12), ("--trainer", 13)])
+def test_what_is_written_passes_at_once(zoo_command, new, sort, least):
+    folder = new("two-words", sort)
+    done = zoo_command("plugin", "check", "./zoo-two-words", timeout=300)
+    assert "0 findings" in done.stdout
+    assert done.stdout.count("ok ") >= least
+    assert (folder / ".github" / "workflows" / "test.yml").exists()
+    # Nothing is left in it that would end up in a repository.
+    assert not list(folder.glob("**/*.whl")) and not (folder / "build").exists()
+
+
+def test_what_is_written_passes_its_own_tests(new, tmp_path):
+    folder = new("bars", "--dataset")
+    site = tmp_path / "site"
+    command = ["-m", "uv", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
+               "--python", sys.executable, "--target", site, folder]  # fmt: skip
+    subprocess.run([sys.executable, *command], check=True, env=environment())
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder / "tests"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(site), ZOO_CACHE=str(tmp_path / "cache")),
+    )
+    assert done.returncode == 0, done.stdout
+    assert "8 passed" in done.stdout
+
+
+def test_nothing_is_overwritten(zoo_command, new):
+    folder = new("bars", "--dataset")
+    (folder / "README.md").write_text("mine")
+    done = zoo_command("plugin", "new", "zoo-bars", status=2)
+    assert "exists already; nothing was written" in done.stderr
+    assert (folder / "README.md").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["Upper", "1st", "a/b", "a--b", ""])
+def test_a_name_that_cannot_be_one_writes_nothing(zoo_command, tmp_path, name):
+    assert "cannot name a plugin" in zoo_command("plugin", "new", name, status=2).stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_each_mistake_in_a_network_is_found_and_explained(new):
+    """Many mistakes in one package: each has its own finding, and none hides another."""
+    folder = new("bad")
+    package = folder / "zoo_bad"
+    replace_in(package / "plugin.py", ("import zoo\n", "import torch\nimport zoo\n"),
+               ("38_346", "40_000"), ('"depth": 2}', '"depth": 2, "heads": 4}'),
+               ("ZOO_API = 1\n", ""))  # fmt: skip
+    replace_in(
+        package / "bad.py",
+        ("depth: int = 2,\n    )", "depth: int = 2,\n        heads: int = 4,\n    )"),
+        ("image_size < 2", "image_size < 0"),
+        ("stride=2, padding=1)\n",
+         "stride=2)\n        self.scale = nn.Parameter(torch.ones(width))\n"
+         "        self.again = self.stem\n"),
+        ("nn.Linear(width, num_classes)", "nn.Linear(width, 10)"),
+        ("x.mean((2, 3))", "nn.functional.dropout(x.mean((2, 3)), 0.1)"),
+        ("from torch import Tensor, nn", "import torch\nfrom torch import Tensor, nn"),
+    )  # fmt: skip
+    (package / "labels.json").write_text("{}")
+    replace_in(folder / "pyproject.toml", ('packages = ["zoo_bad"]',
+               'packages = ["zoo_bad"]\nexclude = ["*.json"]'), (",<1", ""))  # fmt: skip
+    said = found(folder)
+    assert set(said) == {
+        "metadata", "contents", "version", "light", "parameters", "shapes", "options_count",
+        "errors", "gradients", "round_trip", "determinism", "training",
+    }  # fmt: skip
+    for check, words in {
+        "metadata": "accepts any later zoo-core",
+        "contents": "labels.json",
+        "version": "ZOO_API = 1",
+        "light": "imports torch",
+        "parameters": "declares parameters=40,000 and has 38,",
+        "shapes": "num_classes=3 gives an output of (2, 10), not (2, 3)",
+        "options_count": "heads=8 gives the same",
+        "errors": "image_size=1 ends in RuntimeError",
+        "gradients": "no gradient reaches scale",
+        "round_trip": "stem.weight and again.weight of bad/bad are one tensor",
+        "determinism": "gives another answer each time",
+        "training": "IndexError",
+    }.items():
+        assert words in said[check], said[check]
+        _, why, fix = said[check].split(" | ")
+        assert min(len(why), len(fix)) > 15
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "check", "words"),
+    [
+        ("zoo_bars/plugin.py", ("def zoo_datasets", "def zoo_dataset"), "loads",
+         "no hook 'zoo_dataset'; did you mean zoo_datasets?"),
+        ("zoo_bars/plugin.py", ("\n\n@zoo.hookimpl", "\n\ndef zoo_run_endet(run): ...\n\n\n"
+         "@zoo.hookimpl"), "hooks", "zoo_run_endet looks like a hook and is never called"),
+        ("pyproject.toml", ('"zoo_bars.plugin"', '"zoo_bars.plugn"'), "loads",
+         "No module named 'zoo_bars.plugn'"),
+        ("pyproject.toml", ("[project.entry-points.zoo]", "[project.entry-points.zoos]"),
+         "entry_points", "no entry point in the group 'zoo'"),
+        ("pyproject.toml", ('packages = ["zoo_bars"]', 'packages = ["zoo_bars", "tests"]'),
+         "contents", "a folder 'tests' at the top"),
+        ("zoo_bars/plugin.py", ('name="bars"', 'name="mnist"'), "names",
+         "zoo-core has datasets of the same name: mnist"),
+        ("zoo_bars/plugin.py", (":bars", ":baars"), "targets", "has no attribute 'baars'"),
+        ("zoo_bars/plugin.py", ("train_size=800", "train_size=900"), "arrays", "900"),
+        ("zoo_bars/bars.py", ("255", "254"), "arrays", "is not what it should be"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_a_package_are_found_without_torch(new, file, change, check, words):
+    folder = new("bars", "--dataset")
+    replace_in(folder / file, change)
+    said = found(folder)
+    assert words in said[check], said
+
+
+def test_a_dataset_without_digests_is_told_what_they_are(new):
+    folder = new("bars", "--dataset")
+    plugin = folder / "zoo_bars" / "plugin.py"
+    before = plugin.read_text()
+    plugin.write_text(re.sub(r"digests=\{.*?\},", "", before, flags=re.DOTALL))
+    for digest in re.findall(r"[0-9a-f]{64}", before):
+        assert digest in found(folder)["arrays"]
+
+
+def test_weights_that_the_wheel_lacks_are_found(new):
+    folder = new("bars", "--dataset")
+    replace_in(folder / "zoo_bars" / "plugin.py", ("ZOO_API = 1\n",
+               'ZOO_API = 1\n\n\n@zoo.hookimpl\ndef zoo_manifests():\n'
+               '    return ["zoo_bars:weights.json"]\n'))  # fmt: skip
+    assert "weights.json cannot be read" in found(folder)["weights"]
+
+
+def test_json_has_every_outcome_and_the_exit_code_tells(zoo_command, new, tmp_path):
+    folder = new("bars", "--dataset")
+    replace_in(folder / "zoo_bars" / "plugin.py", ("ZOO_API = 1\n", ""))
+    done = zoo_command("plugin", "check", str(folder), "--json", status=1)
+    outcomes = json.loads(done.stdout)
+    assert [o["check"] for o in outcomes if o["state"] == "found"] == ["version"]
+    assert all(o["why"] and o["fix"] for o in outcomes if o["state"] == "found")
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("zoo-cmm", "no plugin 'zoo-cmm' is installed"),
+        ("./nowhere", "has no pyproject.toml"),
+        (".", "has no pyproject.toml"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_sentence(zoo_command, what, words):
+    done = zoo_command("plugin", "check", what, status=2)
+    assert words in done.stderr and "Hint:" in done.stderr
+
+
+def test_a_model_that_ends_the_process_is_a_finding(new):
+    folder = new("gone")
+    replace_in(
+        folder / "zoo_gone" / "gone.py",
+        ("from torch import", "import os\n\nos._exit(3)\nfrom torch import"),
+    )
+    assert "ended with 3" in found(folder)["process"]
+
+
+def test_the_checks_are_ordinary_functions_for_pytest():
+    checks = {str(check): check for check in checks_of("mlp", hidden=(8,))}
+    assert "mlp-parameters" in checks and "mlp-training" in checks
+    checks["mlp-shapes"]()
+    with pytest.raises(Finding, match="no installed package has an entry point 'nobody'"):
+        checks_of("nobody")[0]()

@@ -1,0 +1,97 @@
+"""Weights inside a plugin's own package: whoever installs the wheel has them, without any network.
+
+zoo_mixer/weights.json                       the manifest that `zoo_manifests` names
+zoo_mixer/weights/mixer.cifar10.safetensors
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from zoo_core.errors import UsageError, WeightsError
+from zoo_core.files import atomic_write, lock_of
+from zoo_core.hub.find import of_weights
+from zoo_core.hub.found import Found, check
+from zoo_core.hub.load import load_found
+from zoo_core.hub.publish import answers, entry_of
+from zoo_core.manifest import Weights, changing
+from zoo_core.tensors import to_bytes
+from zoo_core.train.run import Run
+
+MANIFEST = "weights.json"
+DTYPES = ("float32", "float16")
+TOLERANCE = 0.001  # of accuracy that a smaller dtype may cost
+
+
+def ship(
+    run: Run, package: Path, *, tag: str = "", license: str = "", dtype: str = "float32"
+) -> Weights:
+    """Put the weights of a run into the folder of a package, and list them there."""
+    if not (package / "__init__.py").is_file():
+        raise UsageError(
+            f"{package} is no Python package: it has no __init__.py",
+            "name the folder that holds plugin.py, package:zoo-mixer/zoo_mixer for example",
+        )
+    weights, found = entry_of(run, tag=tag, license=license)
+    data = found.path.read_bytes() if dtype == weights.dtype else _converted(found, dtype)
+    file = f"weights/{weights.name}.safetensors"
+    weights = msgspec.structs.replace(
+        weights,
+        file=file,
+        sha256=hashlib.sha256(data).hexdigest(),
+        bytes=len(data),
+        dtype=dtype,
+        sources=(f"package:{file}",),
+    )
+    path = package / file
+    try:
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(data)
+            weights = _compared(weights, temporary, found, dtype)
+    except OSError as error:
+        raise WeightsError(f"{path} could not be written: {error.strerror}") from error
+    with changing(package / MANIFEST) as entries:
+        entries[weights.name] = weights
+    lock_of(package / MANIFEST).unlink(missing_ok=True)  # a package is no place for it
+    return weights
+
+
+def _converted(found: Found, dtype: str) -> bytes:
+    import numpy as np
+
+    checked = check(found)
+    tensors = {
+        name: array.astype(dtype) if array.dtype.kind == "f" else array
+        for name, array in checked.tensors.items()
+    }
+    large = [name for name, array in tensors.items() if not np.isfinite(array).all()]
+    if large:
+        raise WeightsError(f"{large[0]} of {found.source} has numbers too large for {dtype}")
+    return to_bytes(tensors, checked.file.header.metadata.get("zoo", ""))
+
+
+def _compared(weights: Weights, path: Path, found: Found, dtype: str) -> Weights:
+    """The entry with the figures of what is shipped; refused where these are not the run's."""
+    shipped = of_weights(weights.name, weights, path)
+    if shipped.sha256 == found.sha256:
+        if answers(load_found(shipped)) != answers(load_found(found)):
+            raise WeightsError(f"{path} does not give what {found.source} gives")
+        return weights
+    from zoo_core.train.predict import measure
+
+    measured = measure(load_found(shipped), found.dataset, found.data_options, found.task_options)
+    figures = {
+        f"test_{name}": value
+        for name, value in measured.items()
+        if f"test_{name}" in weights.metrics
+    }
+    before, now = (m.get("test_accuracy", 0.0) for m in (weights.metrics, figures))
+    if abs(before - now) > TOLERANCE:
+        raise WeightsError(
+            f"in {dtype} the accuracy is {100 * now:.2f} % instead of {100 * before:.2f} %",
+            "ship them in float32",
+        )
+    return msgspec.structs.replace(weights, metrics={**weights.metrics, **figures})

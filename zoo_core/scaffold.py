@@ -1,0 +1,60 @@
+"""`zoo plugin new`: writes a package out of the files in zoo_core/templates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from string import Template
+
+from zoo import __version__
+from zoo_core.errors import UsageError, ZooError
+from zoo_core.hookspecs import API
+
+TEMPLATES = Path(__file__).parent / "templates"
+NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
+DESCRIPTIONS = {
+    "model": "An image model for Zoo",
+    "dataset": "A dataset for Zoo",
+    "trainer": "A trainer for Zoo",
+}
+
+
+def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
+    """Write a package for a model, a dataset or a trainer; its folder, and the files in it."""
+    name = name.removeprefix("zoo-")
+    if NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"{name!r} cannot name a plugin: lower-case letters and digits, with single - or _ "
+            "between them",
+            "zoo plugin new mixer",
+        )
+    words = name.replace("-", "_")
+    values = {
+        "name": words,
+        "plugin": name.replace("_", "-"),
+        "distribution": f"zoo-{name.replace('_', '-')}",
+        "package": f"zoo_{words}",
+        "module": words if words not in ("plugin", "trainer") else f"{words}_model",
+        "class_name": "".join(word.capitalize() for word in words.split("_")),
+        "description": DESCRIPTIONS[sort],
+        "core": "zoo-core[torch]" if sort == "model" else "zoo-core",
+        "version": ".".join(__version__.split(".")[:2]),
+        "api": str(API),
+    }
+    folder = parent / values["distribution"]
+    if folder.exists():
+        raise UsageError(f"{folder} exists already; nothing was written", "choose another name")
+    files = {}
+    for root in (TEMPLATES / "common", TEMPLATES / sort):
+        for path in sorted(p for p in root.rglob("*") if p.is_file()):
+            place = path.relative_to(root).as_posix().removesuffix(".txt").replace("__", "/", 1)
+            for word, value in (("PACKAGE", "package"), ("MODULE", "module"), ("NAME", "name")):
+                place = place.replace(word, values[value])
+            files[place] = Template(path.read_text(encoding="utf-8")).substitute(values)
+    try:
+        for place, text in files.items():
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            (folder / place).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ZooError(f"{folder} could not be written: {error.strerror}") from error
+    return folder, sorted(files)
