@@ -26,11 +26,11 @@ import torch
 
 from zoo_core.data import datasets
 from zoo_core.data.arrays import Dataset, Split
-from zoo_core.features.memory import keeping_memory
 from zoo_core.features.store import kept
 from zoo_core.features.torch_extract import Extractor, batch_for
 from zoo_core.models import trainer_of
 from zoo_core.registry import registry
+from zoo_core.train.memory import keep_freed_memory
 from zoo_core.train.training import fit_to_data
 from zoo_core.tune import tuning
 
@@ -109,10 +109,10 @@ def bare_rates(data: Dataset) -> dict[str, float]:
         for start in range(0, len(images), size)
     ]
     rates = {}
-    with keeping_memory():
-        rates["bare, as the pass runs it"] = measure(extractor._network, ready)
     plain = preprocess.batch(list(np.asarray(images)))
     rates["bare, as written, batch 64"] = measure(backbone.eval(), [plain])
+    keep_freed_memory()
+    rates["bare, as the pass runs it"] = measure(extractor._network, ready)
     return rates
 
 
