@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from zoo_core.data.arrays import Dataset, Split
 from zoo_core.data.augment_ops import open_ops
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import Interrupted, OptionError, TrainingError
+from zoo_core.errors import DataError, Interrupted, OptionError, TrainingError
 from zoo_core.features.display import PassDisplay
 from zoo_core.features.key import DTYPES, FeatureKey
-from zoo_core.features.memory import keeping_memory
 from zoo_core.features.store import FeatureFile, Features, Progress
 from zoo_core.features.torch_fold import fold_batch_norms
 from zoo_core.features.torch_model import FrozenModel
 from zoo_core.train.interrupt import Interruption
+from zoo_core.train.memory import keep_freed_memory
 from zoo_core.train.torch_learner import wants_channels_last
 
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -157,12 +157,18 @@ def extract(
             key.to_dict(), len(pictures), backbone.width, dataset.name, dataset.classes, made_with
         )
         waiting = lambda: display.say("another process computes these features; waiting")  # noqa: E731
-        with place.writing(fresh, pictures, waiting) as writer:
-            if writer is not None:
-                label = f"{dataset.name} {split}" + (f", {view}" if view != "plain" else "")
-                size = writer.progress.made_with["batch"]
-                extractor = Extractor(backbone.make(), preprocess, device, view, size)
-                _run_pass(extractor, writer, pictures, display, label, resume)
+        label = f"{dataset.name} {split}" + (f", {view}" if view != "plain" else "")
+        try:
+            with place.writing(fresh, pictures, waiting) as writer:
+                if writer is not None:
+                    size = writer.progress.made_with["batch"]
+                    extractor = Extractor(backbone.make(), preprocess, device, view, size)
+                    _run_pass(extractor, writer, pictures, display, label, resume)
+        except OSError as error:
+            raise DataError(
+                f"features cannot be kept in {place.path.parent}: {error.strerror or error}",
+                "make room there, or choose another folder with ZOO_CACHE; what was kept counts",
+            ) from error
         found = place.load()
         assert found is not None
     place.used()
@@ -175,8 +181,9 @@ def cached(
     """The features of a split if somebody has computed them, in whichever dtype is more exact."""
     for dtype in reversed(DTYPES):
         key = key_of(backbone, preprocess, dataset, split, dtype=dtype)
-        found = FeatureFile.of(key, dataset.name).load_sound(lambda _: None)
-        if found is not None:
+        place = FeatureFile.of(key, dataset.name)
+        if (found := place.load_sound(lambda _: None)) is not None:
+            place.used()
             return found
     return None
 
@@ -189,11 +196,8 @@ def _run_pass(
     missing = writer.missing()
     rows = sum(len(writer.rows(block)) for block in missing)
     dtype = np.dtype(progress.key["dtype"])
-    with (
-        keeping_memory(),
-        Interruption() as interruption,
-        display.passing(label, progress.rows, rows) as advance,
-    ):
+    keep_freed_memory()  # the maps of a layer are as large as those of the next one
+    with Interruption() as interruption, display.passing(label, progress.rows, rows) as advance:
         for block in missing:
             started = time.perf_counter()
             where = writer.rows(block)
@@ -205,7 +209,7 @@ def _run_pass(
                     raise Interrupted(
                         f"stopped after {progress.done:,} of {progress.rows:,} pictures of "
                         f"{label}; their features are kept",
-                        resume,
+                        resume or "the same command goes on where it was",
                         interruption.signal,
                     )
             with np.errstate(over="ignore"):

@@ -140,6 +140,10 @@ class FrozenTrainer(TorchTrainer):
             self.load_state(head, job.init)
         return Loop(TorchLearner(job, head), job).fit()
 
+    def ready(self, job: Job) -> None:
+        """Before the first of many trainings: the pass, where a person sees how it goes."""
+        self.features(job)
+
     def features(self, job: Job) -> dict[str, list[Features]]:
         """By split, the views of it; whatever of them is not in the cache is computed now."""
         options = {**OPTIONS, **job.recipe.task}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 HEADS = ("linear", "mlp")
+AT_ONCE = 16  # pictures; they may be large
 
 
 class FrozenModel(nn.Module):
@@ -54,3 +57,12 @@ class FrozenModel(nn.Module):
         super().train(mode)
         self.backbone.eval()
         return self
+
+
+@torch.inference_mode()
+def features_of(model: FrozenModel, images: Tensor) -> np.ndarray:
+    """The `features` capability of every frozen model: (B, width), a few pictures at a time."""
+    parameter = next(model.parameters())
+    given = images.to(parameter.device, parameter.dtype)
+    parts = [model.eval().features(part) for part in torch.split(given, AT_ONCE)]
+    return torch.cat(parts).float().cpu().numpy()

@@ -171,8 +171,8 @@ class Trainer(Protocol):
 
         Tensors that are not given stay as they are. A trainer may also have `assemble`, which makes
         a model that keeps the tensors instead of copying them, and `export`; see TorchTrainer. One
-        whose models refer to weights elsewhere has `complete`, `whole` and `score_split`; see
-        FrozenTrainer.
+        whose models refer to weights elsewhere has `complete`, `whole` and `score_split`, and one
+        that makes something that many trainings share has `ready`; see FrozenTrainer.
         """
         model.load_state_dict(tensors, strict=False)
 

@@ -102,6 +102,12 @@ def prepare(
     """A job without a run yet; whatever is wrong with the settings is said here."""
     trainer = trainer_of(entry)
     config, preprocess = fit_to_data(entry, chosen, data)
+    job = Job(
+        entry, config, data, chosen, preprocess, None, Events(display.warn), display, device,
+        checkpoint_seconds=checkpoint_seconds,
+    )  # fmt: skip
+    trainer.check(job)  # before anything is fetched
+    job.training_loader(backend="numpy")
     if complete := getattr(trainer, "complete", None):
         config = complete(entry, config, display.say)
     spec = trainer.tensor_spec(entry, config)
@@ -112,13 +118,7 @@ def prepare(
         init = _pretrained_tensors(entry, config, spec, display)
         # Where training started is said in the recipe; the trained model is whole without it.
         config |= {"weights": entry.options["weights"]}
-    job = Job(
-        entry, config, data, chosen, preprocess, None, Events(display.warn), display, device,
-        checkpoint_seconds=checkpoint_seconds, init=init,
-    )  # fmt: skip
-    trainer.check(job)
-    job.training_loader(backend="numpy")
-    return job, trainer
+    return replace(job, config=config, init=init), trainer
 
 
 def resume(

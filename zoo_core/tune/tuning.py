@@ -13,6 +13,7 @@ from typing import Any
 from zoo_core.data.arrays import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
+from zoo_core.models import trainer_of
 from zoo_core.registry import registry
 from zoo_core.report.facts import final_scores
 from zoo_core.targets import describe
@@ -174,6 +175,7 @@ def _work(
     shown = shared_data(plan, data)
     with search.locked(), _resumable(search, plan):
         search.update(status="running")
+        _make_ready(plan, entry, data if plan.train else shown, display, search.path.parent)
         if plan.engine == "ray":
             from zoo_core.tune.ray_engine import run_on_ray
 
@@ -196,6 +198,15 @@ def _work(
         result = {name: metrics[name] for name in ("accuracy", "loss") if name in metrics}
         search.update(status="complete", best=best.number, result=result)
     return SearchResult(search, trials, best, recipe, _report(search, display), trained)
+
+
+def _make_ready(
+    plan: Plan, entry: ModelEntry, data: Dataset, display: SearchDisplay, runs: Path
+) -> None:
+    """What the trials share, features of a frozen backbone say, is made before the first one."""
+    if ready := getattr(trainer_of(entry), "ready", None):
+        shown = open_display(display.quiet)
+        ready(training.prepare(entry, plan.recipe, data, shown, plan.device, runs)[0])
 
 
 def _report(search: Search, display: SearchDisplay) -> Path | None:

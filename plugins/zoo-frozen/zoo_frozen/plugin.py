@@ -5,6 +5,7 @@ import zoo
 ZOO_API = 1
 
 HEAD = {"head": "linear", "hidden": 512, "dropout": 0.0, "backbone_weights": ""}
+FEATURES = {"features": "zoo_core.features.torch_model:features_of"}
 # What each backbone was trained with. The resizing is bilinear, antialiased where it shrinks.
 IMAGENET = {
     "size": 224,
@@ -45,7 +46,7 @@ def zoo_models():
             parameters=12_810,
             total_parameters=3_383_818,
             trainer="frozen",
-            capabilities={"backbone": "zoo_frozen.efficientnet_lite0:imagenet_tensors"},
+            capabilities={"backbone": "zoo_frozen.efficientnet_lite0:imagenet_tensors", **FEATURES},
             recipes=recipes(TENSORFLOW),
             tags=("frozen", "convolution", "pretrained"),
             reference="https://blog.tensorflow.org/2020/03/higher-accuracy-on-vision-models-with-efficientnet-lite.html",
@@ -59,7 +60,7 @@ def zoo_models():
             parameters=7_690,
             total_parameters=85_806_346,
             trainer="frozen",
-            capabilities={"backbone": "zoo_frozen.vit_b16:imagenet_tensors"},
+            capabilities={"backbone": "zoo_frozen.vit_b16:imagenet_tensors", **FEATURES},
             recipes=recipes(IMAGENET, lr=3.08e-4, epochs=45),
             tags=("frozen", "attention", "pretrained"),
             reference="https://arxiv.org/abs/2010.11929",
@@ -73,7 +74,7 @@ def zoo_models():
             parameters=5_130,
             total_parameters=11_181_642,
             trainer="frozen",
-            capabilities={"backbone": "zoo_frozen.resnet18:imagenet_tensors"},
+            capabilities={"backbone": "zoo_frozen.resnet18:imagenet_tensors", **FEATURES},
             recipes=recipes(IMAGENET),
             tags=("frozen", "convolution", "residual", "pretrained"),
             reference="https://arxiv.org/abs/1512.03385",
@@ -88,6 +89,7 @@ def zoo_models():
             capabilities={
                 "backbone": "zoo_frozen.timm_frozen:tensors",
                 "preprocess": "zoo_frozen.timm_frozen:preprocess",
+                **FEATURES,
             },
             recipes=recipes({}),
             tags=("frozen", "pretrained"),

