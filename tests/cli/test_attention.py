@@ -109,6 +109,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(trained, zoo_command, argum
     assert set(trained.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_a_strangers_model_can_have_attention_too(trained, zoo_command, tmp_path):
     site = installed(tmp_path / "site", (2, 1, 3, 4, 4))
     common = ["--set", "data.train_size=50", "--set", "data.test_size=10", "--no-report"]

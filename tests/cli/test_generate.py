@@ -143,6 +143,7 @@ def test_mistakes_get_a_sentence(trained, zoo_here, model, arguments, sentence):
     assert sentence in done.err and "Traceback" not in done.err
 
 
+@pytest.mark.slow
 def test_a_strangers_generator_is_used_as_ours_are(tmp_path):
     folder = tmp_path / "site"
     folder.mkdir()

@@ -157,6 +157,7 @@ def pictures(tmp_path):
     return tmp_path / "my_pictures"
 
 
+@pytest.mark.slow
 def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_path):
     zoo_command("train", "cnn", "--dataset", "./my_pictures", "--epochs", "12", "--no-report")
     run = only_run(tmp_path)
@@ -221,6 +222,7 @@ def test_mistakes_of_evaluate_and_predict(zoo_command, tmp_path):
     assert "is not a run" in zoo_command("predict", "empty", "x.png", status=2).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="gloo on this platform is not tested")
 def test_two_processes_do_what_one_does(zoo_json, tmp_path):
     """The same global batches: the same weights, to rounding; evaluation counts nobody twice."""

@@ -84,7 +84,8 @@ def test_tune_then_train_then_train_the_same_again(zoo_command, tmp_path):
 
 
 def test_pruning_stops_trials_and_is_the_same_each_time(small):
-    small["settings"] |= {"epochs": 8, "schedule": "constant"}
+    plain = {"optimizer": "adam", "schedule": "constant", "weight_decay": 0.0, "augment": ()}
+    small["settings"] |= {"epochs": 8, **plain}
     space = {"lr": [3e-3, 1e-6, 2e-6, 4e-3]}
     one, two = (zoo.tune("mlp", "synthetic", space=space, searcher="grid", **small) for _ in "ab")
     assert [t.status for t in one.trials][1:3] == ["pruned", "pruned"]
