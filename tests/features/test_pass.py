@@ -15,8 +15,7 @@ from support import environment
 
 import zoo
 from zoo_core.data.datasets import open_dataset
-from zoo_core.features import torch_extract
-from zoo_core.features.store import BLOCK, kept
+from zoo_core.features.store import BLOCK, Writer, kept
 from zoo_core.features.torch_extract import Extractor, batch_for
 from zoo_core.features.torch_fold import fold_batch_norms
 from zoo_core.registry import registry
@@ -178,18 +177,21 @@ def test_how_it_is_computed_does_not_matter(features, how):
 
 def test_a_resume_takes_the_batch_that_the_pass_was_begun_with(features, monkeypatch):
     """Otherwise the last bits of the rows would depend on where it was killed."""
-    commit = torch_extract._run_pass
+    commit = Writer.commit
 
-    def interrupted(extractor, *rest):
-        raise KeyboardInterrupt
+    def interrupted(self, block, *rest):
+        if block == 1:
+            raise KeyboardInterrupt
+        commit(self, block, *rest)
 
-    monkeypatch.setattr(torch_extract, "_run_pass", interrupted)
+    data = {"train_size": 300, "test_size": 20}
+    monkeypatch.setattr(Writer, "commit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        features(task={"batch": 9})
-    monkeypatch.setattr(torch_extract, "_run_pass", commit)
-    # Nothing was committed, so nothing is known yet: the new size counts.
-    features(task={"batch": 11})
-    assert kept()[0].progress().made_with["batch"] == 11
+        features(task={"batch": 9}, data=data)
+    monkeypatch.setattr(Writer, "commit", commit)
+    found, computed = features(task={"batch": 11}, data=data)
+    assert computed == 44 + 20  # the first block was kept
+    assert found["train"][0].progress.made_with["batch"] == 9
 
 
 def test_numbers_that_float16_cannot_hold_are_not_kept(features, tmp_path):

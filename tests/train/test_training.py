@@ -38,6 +38,16 @@ def test_it_learns(make_job, small_cnn):
     }  # fmt: skip
 
 
+def test_times_are_those_of_all_processes_of_a_run(make_job, small_mlp):
+    job = make_job(small_mlp)
+    first = fit(job)
+    state, _ = Checkpoints(job.run.checkpoints).load()
+    assert 0 < state.values["cpu_seconds"] <= first.cpu_seconds
+    state.values["cpu_seconds"] += 1000
+    Checkpoints(job.run.checkpoints).save(10**6, state)
+    assert fit(replace(job, resume_from=job.run)).cpu_seconds > 1000
+
+
 def test_the_seed_decides_everything(make_job, small_cnn):
     settings = {"augment": ("flip", "crop:4"), "mixup": 0.2}
     one, twin, other = (

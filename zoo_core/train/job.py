@@ -127,6 +127,7 @@ class Fitted:
     best_epoch: int | None
     stopped_early: bool
     seconds: float
+    cpu_seconds: float
     images_per_second: float
     remarks: Sequence[str] = ()  # what went wrong, in sentences for the report
 

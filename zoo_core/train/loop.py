@@ -191,6 +191,7 @@ class Loop:
         self.epoch = self.batch = 0
         # Over all resumes: everything but waiting, steps alone, and steps of this epoch alone.
         self.seconds = self.step_seconds = self.epoch_seconds = 0.0
+        self._cpu_offset = -time.process_time()  # of all threads; this process counts from here on
         self.images = 0
         self.interruption = Interruption()
         self.snapshots = Snapshots(job)
@@ -228,9 +229,13 @@ class Loop:
             best_epoch=self.stopping.best_epoch,
             stopped_early=self._stopped(),
             seconds=self.seconds,
+            cpu_seconds=self._cpu_seconds(),
             images_per_second=self.images / max(self.step_seconds, 1e-9),
             remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
         )
+
+    def _cpu_seconds(self) -> float:
+        return self._cpu_offset + time.process_time()
 
     def _stopped(self) -> bool:
         if self.stopping.stopped or self.job.give_up is None or self.job.run is None:
@@ -347,6 +352,7 @@ class Loop:
                 "epoch": self.epoch,
                 "batch": self.batch,
                 "seconds": self.seconds,
+                "cpu_seconds": self._cpu_seconds(),
                 "step_seconds": self.step_seconds,
                 "epoch_seconds": self.epoch_seconds,
                 "images": self.images,
@@ -369,6 +375,7 @@ class Loop:
             self.learner.load(State(state.tensors, state.values["learner"]))
             self.epoch, self.batch = state.values["epoch"], state.values["batch"]
             self.seconds, self.images = state.values["seconds"], state.values["images"]
+            self._cpu_offset += state.values["cpu_seconds"]
             self.step_seconds = state.values["step_seconds"]
             self.epoch_seconds = state.values["epoch_seconds"]
             self.stopping.from_dict(state.values["stopping"])

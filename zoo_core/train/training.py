@@ -256,6 +256,7 @@ def _finish(job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: bool) 
         "best_epoch": fitted.best_epoch,
         "stopped_early": fitted.stopped_early,
         "seconds": round(fitted.seconds, 3),
+        "cpu_seconds": round(fitted.cpu_seconds, 3),
         "images_per_second": round(fitted.images_per_second, 1),
         "model": {"file": run.model_file.name, "sha256": digest, "bytes": size},
     }
