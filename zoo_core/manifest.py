@@ -105,6 +105,10 @@ class Listed(NamedTuple):
     manifest: str  # in words
     package: str  # that `package:` sources are inside of
 
+    @property
+    def is_packaged(self) -> bool:
+        return any(source.startswith("package:") for source in self.weights.sources)
+
 
 T = TypeVar("T", Weights, Manifest)
 
@@ -262,7 +266,8 @@ def find_weights(name: str, listed: Iterable[Listed]) -> Listed:
         known = [one.weights.name for one in listed]
         hint = did_you_mean(bare, known, "zoo list --weights shows what there is", most=3)
         raise UnknownName(f"there are no weights {name!r}", hint)
-    return named[0]
+    # The same bytes in several places: those that are inside a package need no network.
+    return next((one for one in named if one.is_packaged), named[0])
 
 
 def default_weights(

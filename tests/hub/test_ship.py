@@ -2,10 +2,15 @@
 
 import json
 
+import click
 import pytest
+from hub.loopback import Fault
 
-from zoo_core.errors import UsageError, WeightsError
+import zoo
+from zoo_core.cli.publish import command
+from zoo_core.errors import HubError, UsageError, WeightsError
 from zoo_core.hub import ship as shipping
+from zoo_core.hub.find import look_up_name
 from zoo_core.hub.ship import ship
 from zoo_core.manifest import read
 
@@ -65,3 +70,72 @@ def test_publishing_again_replaces_the_entry(numpy_run, package):
     ship(numpy_run, package, license="mit")
     (entry,) = json.loads((package / "weights.json").read_text())["weights"]
     assert entry["license"] == "mit" and entry["sources"] == [f"package:{entry['file']}"]
+
+
+@pytest.fixture
+def carried(numpy_run, package, monkeypatch, tmp_path):
+    """A plugin that brings two weights along, the only one that brings any."""
+    monkeypatch.syspath_prepend(tmp_path)
+    ship(numpy_run, package, tag="whole", license="mit")
+    ship(numpy_run, package, tag="half", dtype="float16")
+    place = "plugin 'carrier'", "carrier", package / "weights.json"
+    monkeypatch.setattr("zoo_core.manifest._of_plugins", lambda: iter([place]))
+    return package
+
+
+def publish_all(*arguments):
+    command.main(["--all", *arguments], standalone_mode=False)
+
+
+def test_all_weights_of_plugins_go_to_a_hub_with_one_command(carried, hub, token, capsys):
+    publish_all("--to", "hf:org", "--json")
+    first = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in first] == ["fcn_numpy.half", "fcn_numpy.whole"]
+    assert all(one["new"] for one in first)
+    half = zoo.load("hf:org/fcn_numpy-half")
+    assert half.zoo.digest == read(carried / "weights.json").weights[0].sha256
+    _, files = hub.repositories["org/fcn_numpy-half"].at("main")
+    assert b'zoo.load("hf:org/fcn_numpy-half")' in files["README.md"]
+    # Again: no second commit; and the name still means the file in the package.
+    publish_all("--to", "hf:org", "--json")
+    assert not any(one["new"] for one in json.loads(capsys.readouterr().out))
+    assert look_up_name("fcn_numpy.half").is_packaged
+
+
+def test_a_hub_that_fails_in_between_leaves_what_was_published(carried, hub, token):
+    hub.faults.append(Fault("POST", "fcn_numpy-whole/commit", status=500))
+    with pytest.raises(HubError) as failed:
+        publish_all("--to", "hf:org")
+    assert "1 of 2 are published; the same command goes on" in failed.value.hint
+    assert zoo.load("hf:org/fcn_numpy-half").zoo.classes
+    hub.faults.clear()
+    publish_all("--to", "hf:org")
+    assert zoo.load("hf:org/fcn_numpy-whole").zoo.classes
+
+
+def test_a_dry_run_of_all_sends_nothing(carried, hub, token, capsys):
+    publish_all("--to", "hf:org", "--dry-run")
+    assert "hf:org/fcn_numpy-whole" in capsys.readouterr().out
+    assert not hub.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--to", "hf:org", "--plugin", "other"], "none of the plugins other brings"),
+        (["--to", "package:x"], "as it is"),
+        (["--to", "hf:org", "--tag", "x"], "as it is"),
+        (["latest", "--to", "hf:org"], "name one run, or --all"),
+        (["--to", "hf:org/name"], "is no repository"),
+        (["--to", "org"], "is no repository"),
+    ],
+)
+def test_what_all_cannot_mean(carried, arguments, words):
+    with pytest.raises((click.UsageError, zoo.ZooError), match=words):
+        publish_all(*arguments)
+
+
+def test_weights_without_the_story_of_their_training_are_not_published(carried):
+    (carried / "weights" / "fcn_numpy.half.json").unlink()
+    with pytest.raises(WeightsError, match="does not say how fcn_numpy.half was trained"):
+        publish_all("--to", "file:/nowhere", "--dry-run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import gc
+from collections.abc import Iterable
 from typing import Any
 
 from zoo_core.cli.output import note, print_json, print_table, size
@@ -25,7 +26,7 @@ def show_weights(text: str, dataset: str, plugin: str, as_json: bool) -> None:
     ]
     here = stored_digests()
     installed = {(entry.name, plugin_of(entry)) for entry in registry().models}
-    rows = [row(one, here, installed) for one in chosen]
+    rows = [row(one, here, installed) for one in without_copies(chosen)]
     if as_json:
         print_json(rows)
     elif rows:
@@ -43,6 +44,16 @@ def show_weights(text: str, dataset: str, plugin: str, as_json: bool) -> None:
         note("No weights are published yet. zoo publish RUN --to file:FOLDER would be a start.")
     for problem in problems:
         note(f"Warning: {problem}")
+
+
+def without_copies(listed: list[Listed]) -> Iterable[Listed]:
+    """The same weights once, as the manifest of a package lists them where one does."""
+    different: dict[tuple[str, str, str], Listed] = {}
+    for one in listed:
+        key = one.weights.plugin, one.weights.name, one.weights.sha256
+        if key not in different or one.is_packaged:
+            different[key] = one
+    return different.values()
 
 
 def matches(weights: Weights, text: str) -> bool:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from zoo_core.cli.names import complete_runs
 from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.errors import WeightsError, ZooError
 from zoo_core.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from zoo_core.hub.publish import Plan
+    from zoo_core.train.run import Run
 
 
 @click.command(
@@ -18,15 +24,20 @@ Examples:
   zoo publish latest --to hf:org/name --license mit
   zoo publish runs/cnn-... --to file:/shared/weights/cnn --tag ours
   zoo publish latest --to package:zoo-mixer/zoo_mixer --dtype float16
+  zoo publish --all --to hf:org --plugin mixer
 """
 )
-@click.argument("run", shell_complete=complete_runs)
+@click.argument("run", required=False, shell_complete=complete_runs)
 @click.option(
     "--to",
     required=True,
     help="hf:ORG/NAME, file:FOLDER for a disk that you share, "
-    "or package:FOLDER to ship them with a plugin.",
+    "or package:FOLDER to ship them with a plugin. With --all hf:ORG or file:FOLDER.",
 )
+@click.option("--all", "everything", is_flag=True,
+              help="All weights that plugins bring along, a repository each.")  # fmt: skip
+@click.option("--plugin", "plugins", multiple=True,
+              help="With --all: those of this plugin; may be repeated.")  # fmt: skip
 @click.option("--tag", default="", help="The part after the dot of model.tag (default: dataset).")
 @click.option("--license", default="", help="Of the weights, mit for example.")
 @click.option("--full", is_flag=True,
@@ -43,60 +54,128 @@ Examples:
 @click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    run: str, to: str, tag: str, license: str, full: bool, private: bool, message: str, dtype: str,
-    dry_run: bool, runs: Path | None, as_json: bool,
+    run: str | None, to: str, everything: bool, plugins: tuple[str, ...], tag: str, license: str,
+    full: bool, private: bool, message: str, dtype: str, dry_run: bool, runs: Path | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Publish the weights of a run, with a card.
 
     RUN is a path, a name in the runs folder, or latest. What was published is pulled again, checked
     and compared with the run before it is listed in your manifest.
     """
-    from zoo_core.hub.publish import plan, publish
-    from zoo_core.hub.repository import CARD, CONFIG, MODEL
-    from zoo_core.hub.ship import MANIFEST, ship
+    from zoo_core.hub.publish import plan
     from zoo_core.train.run import find_run
 
-    if to.startswith("package:"):
+    packaged = to.startswith("package:")
+    if bool(run) == everything:
+        raise click.UsageError("name one run, or --all for what plugins bring along")
+    if plugins and not everything:
+        raise click.UsageError("--plugin is for --all only")
+    if everything:
+        if tag or license or full or packaged or dtype != "float32":
+            raise click.UsageError(
+                "--tag, --license, --full, --dtype and package: are for a run; "
+                "--all publishes what plugins bring along as it is"
+            )
+        _publish_all(to, plugins, message, private, dry_run, as_json)
+        return
+    assert run is not None
+    if packaged:
         if dry_run or private or message or full:
             raise click.UsageError(
                 "--dry-run, --full, --private and --message are for repositories"
             )
-        shipped = ship(
-            find_run(run, runs, trained=True),
-            Path(to.removeprefix("package:")),
-            tag=tag,
-            license=license,
-            dtype=dtype,
-        )
-        if as_json:
-            print_json({"name": shipped.name, "file": shipped.file, "bytes": shipped.bytes,
-                        "sha256": shipped.sha256, "metrics": shipped.metrics})  # fmt: skip
-            return
-        click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
-        hint = f"{Path(to).name}:{MANIFEST}"
-        if not any(hint in record.manifests for record in load_plugins().records):
-            note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')
+        chosen = find_run(run, runs, trained=True)
+        _ship(chosen, Path(to.removeprefix("package:")), tag, license, dtype, as_json)
         return
     if dtype != "float32":
         raise click.UsageError("--dtype is for package: only")
     planned = plan(find_run(run, runs, trained=True), to, tag=tag, license=license, full=full)
+    if dry_run:
+        _show(planned, as_json)
+        return
+    done = _publish_one(planned, message, private)
+    if as_json:
+        print_json(done)
+        return
+    note("Published, pulled again and checked." if done["new"] else "The same bytes were there.")
+    click.echo(f"{done['name']}  {done['source']}")
+
+
+def _publish_one(planned: Plan, message: str, private: bool) -> dict[str, Any]:
+    from zoo_core.hub.publish import publish
+
+    done = publish(planned, message=message, private=private)
+    return {
+        "name": done.weights.name,
+        "source": done.weights.sources[0],
+        "revision": done.revision,
+        "new": done.new,
+        "sha256": done.weights.sha256,
+    }
+
+
+def _show(planned: Plan, as_json: bool) -> None:
+    from zoo_core.hub.repository import CARD, CONFIG, MODEL
+
     files = {
         CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(planned.card.encode()),
     }  # fmt: skip
-    if dry_run:
-        if as_json:
-            print_json({"to": planned.reference, "name": planned.weights.name, "files": files,
-                        "card": planned.card})  # fmt: skip
-            return
-        note(f"This would be published as {planned.weights.name} to {planned.reference}:")
-        print_table(["file", "#size"], [[name, size(bytes_)] for name, bytes_ in files.items()])
-        click.echo(f"\n{planned.card}")
-        return
-    done = publish(planned, message=message, private=private)
-    source = done.weights.sources[0]
     if as_json:
-        print_json({"name": done.weights.name, "source": source, "revision": done.revision,
-                    "new": done.new, "sha256": done.weights.sha256})  # fmt: skip
+        print_json({"to": planned.reference, "name": planned.weights.name, "files": files,
+                    "card": planned.card})  # fmt: skip
         return
-    note("Published, pulled again and checked." if done.new else "The same bytes were there.")
-    click.echo(f"{done.weights.name}  {source}")
+    note(f"This would be published as {planned.weights.name} to {planned.reference}:")
+    print_table(["file", "#size"], [[name, size(bytes_)] for name, bytes_ in files.items()])
+    click.echo(f"\n{planned.card}")
+
+
+def _ship(run: Run, package: Path, tag: str, license: str, dtype: str, as_json: bool) -> None:
+    from zoo_core.hub.ship import MANIFEST, ship
+
+    shipped = ship(run, package, tag=tag, license=license, dtype=dtype)
+    if as_json:
+        print_json({"name": shipped.name, "file": shipped.file, "bytes": shipped.bytes,
+                    "sha256": shipped.sha256, "metrics": shipped.metrics})  # fmt: skip
+        return
+    click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
+    hint = f"{package.name}:{MANIFEST}"
+    if not any(hint in record.manifests for record in load_plugins().records):
+        note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')
+
+
+def _publish_all(
+    to: str, plugins: tuple[str, ...], message: str, private: bool, dry_run: bool, as_json: bool
+) -> None:
+    from zoo_core.hub.ship import plan_shipped, shipped
+
+    listed = shipped(plugins)
+    if not listed:
+        which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
+        raise WeightsError(
+            f"{which} brings weights along", "zoo list --weights shows what there is"
+        )
+    plans = [plan_shipped(one, to) for one in listed]  # all of them before anything is sent
+    done: list[dict[str, Any]] = []
+    for number, planned in enumerate(plans, 1):
+        if dry_run:
+            done.append({"name": planned.weights.name, "to": planned.reference,
+                         "bytes": planned.weights.bytes})  # fmt: skip
+            continue
+        note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.reference}")
+        try:
+            done.append(_publish_one(planned, message, private))
+        except ZooError as error:
+            hint = f"{number - 1} of {len(plans)} are published; the same command goes on"
+            raise type(error)(
+                str(error), f"{error.hint}; {hint}" if error.hint else hint
+            ) from error
+    if as_json:
+        print_json(done)
+    elif dry_run:
+        note("This would be published:")
+        print_table(["name", "to", "#size"], [[d["name"], d["to"], size(d["bytes"])] for d in done])
+    else:
+        new = sum(one["new"] for one in done)
+        note(f"{len(done)} published, pulled again and checked; {len(done) - new} were there.")
+        print_table(["name", "source"], [[d["name"], d["source"]] for d in done])

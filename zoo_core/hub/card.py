@@ -1,6 +1,7 @@
 """The card of published weights: README.md, for people and for the Hub's own pages.
 
-Written from run.json alone and without the time of publishing: the same run has the same card.
+Written from an entry and from how it was trained, without the time of publishing: the same run has
+the same card.
 """
 
 from __future__ import annotations
@@ -20,14 +21,34 @@ TASKS = {
 }
 
 
-def card(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
-    """The text of README.md. document: the run.json of the run."""
-    return f"---\n{_front(weights, document)}---\n\n{_body(weights, document, reference)}"
+TOLD = {  # section of run.json -> what of it a card tells; nothing that names a place on a disk
+    "model": ("kinds",),
+    "dataset": ("train", "validation", "test", "digest"),
+    "recipe": ("seed", "subset"),
+    "environment": (
+        "device", "processor", "threads", "zoo-core", "python", "numpy", "torch", "torchvision",
+    ),
+    "result": ("epochs", "seconds", "cpu_seconds", "best_epoch", "stopped_early"),
+}  # fmt: skip
 
 
-def _front(weights: Weights, document: Mapping[str, Any]) -> str:
+def training_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json says of the training that a card tells."""
+    told: dict[str, Any] = {
+        section: {name: document[section][name] for name in names if name in document[section]}
+        for section, names in TOLD.items()
+    }
+    return told | {"recipe_name": document["recipe_name"], "init": bool(document["recipe"]["init"])}
+
+
+def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
+    """The text of README.md. training: what training_of tells of its run."""
+    return f"---\n{_front(weights, training)}---\n\n{_body(weights, training, reference)}"
+
+
+def _front(weights: Weights, training: Mapping[str, Any]) -> str:
     """YAML; every value is written as JSON, which is YAML as well and needs no library."""
-    task = TASKS.get(next(iter(document["model"]["kinds"])), "image-classification")
+    task = TASKS.get(next(iter(training["model"]["kinds"])), "image-classification")
     metrics = [
         {"type": name.partition("_")[2], "name": name, "value": value, "verified": False}
         for name, value in weights.metrics.items()
@@ -53,8 +74,8 @@ def _split(weights: Weights) -> str:
     return next(iter(weights.metrics), "test").partition("_")[0]
 
 
-def _body(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
-    data, result = document["dataset"], document["result"]
+def _body(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
+    data = training["dataset"]
     options = ", ".join(f"{name} {as_typed(value)}" for name, value in weights.config.items())
     shown = weights.classes[:20]
     classes = ", ".join(shown) + (", ..." if len(shown) < len(weights.classes) else "")
@@ -86,13 +107,13 @@ def _body(weights: Weights, document: Mapping[str, Any], reference: str) -> str:
 $ pip install {weights.distribution}
 ```
 
-{_use(document["model"]["kinds"], reference)}
+{_use(training["model"]["kinds"], reference)}
 
 ## How it was trained
 
-{_training(document, result)}
+{_training(weights, training)}
 
-| recipe: {document["recipe_name"]} | |
+| recipe: {training["recipe_name"]} | |
 |---|---|
 {recipe}"""
 
@@ -112,9 +133,10 @@ def _use(kinds: Sequence[str], reference: str) -> str:
     return "\n".join(parts).rstrip()
 
 
-def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def _training(weights: Weights, training: Mapping[str, Any]) -> str:
     """What a reader has to know to believe the figures, the inconvenient parts too."""
-    data, recipe, place = document["dataset"], document["recipe"], document["environment"]
+    data, recipe, place = training["dataset"], training["recipe"], training["environment"]
+    result = training["result"]
     sentences = [
         f"One run with seed {recipe['seed']}, on {data['train']:,} pictures for "
         f"{result['epochs']} epoch(s), {result['seconds']:,.0f} seconds of training on "
@@ -131,9 +153,9 @@ def _training(document: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         sentences.append(f"The best epoch of the validation loss was {result['best_epoch']}.")
     if recipe["subset"] < 1:
         sentences.append(f"Only {recipe['subset']:.0%} of the training set was used.")
-    if str(document["model"]["config"].get("backbone_weights", "")).startswith("sha256:"):
+    if "backbone_weights" in weights.config:
         sentences.append("Its backbone was not trained; only the head on its features was.")
-    if recipe["init"]:
+    if training["init"]:
         sentences.append("It did not start from random weights but from trained ones.")
     versions = ", ".join(
         f"{name} {place[name]}"

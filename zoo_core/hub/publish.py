@@ -17,7 +17,7 @@ import msgspec
 
 from zoo_core.errors import HubError, UsageError, WeightsError
 from zoo_core.files import atomic_write
-from zoo_core.hub.card import card
+from zoo_core.hub.card import card, training_of
 from zoo_core.hub.find import find, of_run
 from zoo_core.hub.found import Checked, Found, check, model_of
 from zoo_core.hub.load import load_found
@@ -73,7 +73,7 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = Fa
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
     weights, found = entry_of(run, tag=tag, license=license, full=full)
-    text = card(weights, run.read(), repository.reference)
+    text = card(weights, training_of(run.read()), repository.reference)
     return Plan(weights, found, text, repository.reference)
 
 

@@ -2,22 +2,28 @@
 
 zoo_mixer/weights.json                       the manifest that `zoo_manifests` names
 zoo_mixer/weights/mixer.cifar10.safetensors
+zoo_mixer/weights/mixer.cifar10.json         how they were trained, for the card
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from zoo_core.errors import UsageError, WeightsError
 from zoo_core.files import atomic_write, lock_of
+from zoo_core.hub.card import card, training_of
 from zoo_core.hub.find import of_weights
 from zoo_core.hub.found import Found, check
 from zoo_core.hub.load import load_found
-from zoo_core.hub.publish import answers, entry_of
-from zoo_core.manifest import Weights, changing
+from zoo_core.hub.publish import Plan, answers, entry_of
+from zoo_core.hub.repository import MODEL, open_repository
+from zoo_core.hub.store import packaged_file
+from zoo_core.manifest import Listed, Weights, all_weights, changing
 from zoo_core.tensors import to_bytes
 from zoo_core.train.run import Run
 
@@ -51,6 +57,9 @@ def ship(
         with atomic_write(path) as temporary:
             temporary.write_bytes(data)
             weights = _compared(weights, temporary, found, dtype)
+        with atomic_write(_training_file(path)) as temporary:
+            told = training_of(run.read())
+            temporary.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise WeightsError(f"{path} could not be written: {error.strerror}") from error
     with changing(package / MANIFEST) as entries:
@@ -95,3 +104,36 @@ def _compared(weights: Weights, path: Path, found: Found, dtype: str) -> Weights
             "ship them in float32",
         )
     return msgspec.structs.replace(weights, metrics={**weights.metrics, **figures})
+
+
+# ---------------------------------------------------------------- from packages to a hub
+
+
+def shipped(plugins: Sequence[str] = ()) -> list[Listed]:
+    """The weights that installed plugins bring along, all or those of some plugins."""
+    return [
+        one
+        for one in all_weights()[0]
+        if packaged_file(one) and (not plugins or one.weights.plugin in plugins)
+    ]
+
+
+def plan_shipped(one: Listed, organisation: str) -> Plan:
+    """Their publication: the same bytes in a repository with the name of the weights."""
+    path = packaged_file(one)
+    assert path is not None
+    repository, _ = open_repository(f"{organisation}/{one.weights.name.replace('.', '-')}")
+    weights = msgspec.structs.replace(one.weights, file=MODEL, sources=())
+    told = _training_file(path)
+    try:
+        text = card(weights, json.loads(told.read_text("utf-8")), repository.reference)
+    except (OSError, ValueError, LookupError) as error:
+        raise WeightsError(
+            f"{told} does not say how {weights.name} was trained: {error}",
+            "zoo publish RUN --to package:FOLDER writes it",
+        ) from error
+    return Plan(weights, of_weights(weights.name, weights, path), text, repository.reference)
+
+
+def _training_file(path: Path) -> Path:
+    return path.with_suffix(".json")

@@ -375,7 +375,7 @@ class Loop:
             self.learner.load(State(state.tensors, state.values["learner"]))
             self.epoch, self.batch = state.values["epoch"], state.values["batch"]
             self.seconds, self.images = state.values["seconds"], state.values["images"]
-            self._cpu_offset += state.values["cpu_seconds"]
+            self._cpu_offset += state.values.get("cpu_seconds", 0.0)  # unknown to older runs
             self.step_seconds = state.values["step_seconds"]
             self.epoch_seconds = state.values["epoch_seconds"]
             self.stopping.from_dict(state.values["stopping"])
