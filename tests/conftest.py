@@ -57,6 +57,31 @@ def zoo_command(tmp_path: Path) -> Zoo:
 
 
 @pytest.fixture
+def zoo_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Zoo:
+    """As zoo_command, in this process, where torch is imported already: a tenth of the time."""
+    from zoo_core.cli.main import main
+
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "own.json"))
+    monkeypatch.delenv("ZOO_RUNS", raising=False)
+
+    def run(
+        *arguments: str, status: int = 0, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(cwd or tmp_path)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        printed = capsys.readouterr()
+        assert ended.value.code == status, printed
+        return subprocess.CompletedProcess(arguments, status, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
 def zoo_json(zoo_command: Zoo) -> Callable[..., Any]:
     """As zoo_command with --json, decoded."""
 

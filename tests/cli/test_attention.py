@@ -63,24 +63,24 @@ def run_of(folder, model):
     return str(next((folder / "runs").glob(f"{model}*")))
 
 
-def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_command):
-    done = zoo_command("attention", run_of(trained, "nano"), "cat.png", cwd=trained)
+def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_here):
+    done = zoo_here("attention", run_of(trained, "nano"), "cat.png", cwd=trained)
     first, second = done.stdout.splitlines()
     assert first.startswith("cat.png: ") and first.endswith(" %")
     assert second == "Picture: attention.png"
     one = Image.open(trained / "attention.png").size
     assert one[0] > 3 * one[1]  # five panels beside each other
-    zoo_command(
+    zoo_here(
         "attention", run_of(trained, "nano"), "cat.png", "--heads", "-o", "heads.png", cwd=trained
     )
     each = Image.open(trained / "heads.png").size
     assert each[0] < each[1]  # four layers, two heads
 
 
-def test_json_has_the_shares_of_every_layer(trained, zoo_command):
+def test_json_has_the_shares_of_every_layer(trained, zoo_here):
     shares = {}
     for flags in ((), ("--heads",)):
-        done = zoo_command(
+        done = zoo_here(
             "attention", run_of(trained, "nano"), "cat.png", "--json", *flags, cwd=trained
         )
         answer = json.loads(done.stdout)
@@ -99,10 +99,10 @@ def test_json_has_the_shares_of_every_layer(trained, zoo_command):
         (["MLP", "cat.png"], "Error: model 'mlp' declares no attention that could be drawn."),
     ],
 )
-def test_mistakes_are_one_sentence_and_write_nothing(trained, zoo_command, arguments, sentence):
+def test_mistakes_are_one_sentence_and_write_nothing(trained, zoo_here, arguments, sentence):
     names = {"RUN": run_of(trained, "nano"), "MLP": run_of(trained, "mlp")}
     before = set(trained.iterdir())
-    done = zoo_command("attention", *(names.get(a, a) for a in arguments), cwd=trained, status=2)
+    done = zoo_here("attention", *(names.get(a, a) for a in arguments), cwd=trained, status=2)
     assert done.stderr.splitlines()[0] == sentence
     if arguments[0] == "MLP":
         assert "Hint: these do: " in done.stderr and "nano_vit_p4" in done.stderr

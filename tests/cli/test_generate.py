@@ -65,66 +65,52 @@ def run_of(folder, model):
 
 
 @pytest.fixture
-def zoo_here(trained, capsys, monkeypatch):
-    """The command line in this process, where torch is imported already: `zoo ARGUMENTS`."""
-    from zoo_core.cli.main import main
-
-    monkeypatch.chdir(trained)
-    monkeypatch.setenv("ZOO_CACHE", str(trained / "cache"))
-    monkeypatch.setenv("ZOO_MANIFEST", str(trained / "own.json"))
-
-    def run(*arguments, status=0):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        printed = capsys.readouterr()
-        assert ended.value.code == status, printed
-        return printed
-
-    return run
+def zoo_there(trained, zoo_here):
+    """`zoo ARGUMENTS` where the runs are."""
+    return lambda *arguments, **how: zoo_here(*arguments, cwd=trained, **how)
 
 
 @pytest.fixture
-def json_here(zoo_here):
-    return lambda *arguments: json.loads(zoo_here(*arguments, "--json").out)
+def json_there(zoo_there):
+    return lambda *arguments: json.loads(zoo_there(*arguments, "--json").stdout)
 
 
 def pixels(path):
     return np.asarray(Image.open(path).convert("RGB"))
 
 
-def test_the_same_seed_gives_the_same_pictures(trained, zoo_here):
+def test_the_same_seed_gives_the_same_pictures(trained, zoo_there):
     for name, arguments in {"a": (), "b": ("--seed", "0"), "c": ("--seed", "1")}.items():
-        done = zoo_here(
+        done = zoo_there(
             "generate", run_of(trained, "vae"), "--n", "9", *arguments, "-o", f"{name}.png"
         )
-        assert done.out == f"Picture: {name}.png\n"
+        assert done.stdout == f"Picture: {name}.png\n"
     a, b, c = (pixels(trained / f"{name}.png") for name in "abc")
     assert np.array_equal(a, b)
     assert a.shape == c.shape and not np.array_equal(a, c)
 
 
-def test_a_class_can_be_asked_for_and_all_are_drawn_in_turn(trained, json_here):
+def test_a_class_can_be_asked_for_and_all_are_drawn_in_turn(trained, json_there):
     run = run_of(trained, "acgan")
-    some = json_here("generate", run, "--class", "ring", "--n", "5", "-o", "x.webp")
+    some = json_there("generate", run, "--class", "ring", "--n", "5", "-o", "x.webp")
     assert some["classes"] == ["ring"] * 5 and some["distance"] is None
-    every = json_here("generate", run, "--n", "20", "-o", "x.webp")
+    every = json_there("generate", run, "--n", "20", "-o", "x.webp")
     assert every["classes"] == every["classes"][:10] * 2
     assert len(set(every["classes"])) == 10
-    steps = json_here("generate", run, "--interpolate", "--n", "16", "-o", "x.png")
+    steps = json_there("generate", run, "--interpolate", "--n", "16", "-o", "x.png")
     assert steps["classes"] == ["circle"] * 8 + ["square"] * 8
 
 
-def test_clusters_are_asked_for_by_their_names(trained, zoo_here, json_here):
+def test_clusters_are_asked_for_by_their_names(trained, zoo_there, json_there):
     run = run_of(trained, "vae_cluster")
-    names = json_here("generate", run, "--n", "4")["classes"]
+    names = json_there("generate", run, "--n", "4")["classes"]
     assert len(names) == 4
-    one = json_here("generate", run, "--class", names[0], "--n", "3")
+    one = json_there("generate", run, "--class", names[0], "--n", "3")
     assert one["classes"] == [names[0]] * 3
     other = next(name for name in ("circle", "square", "cross", "ring", "moon", "plus")
                  if name not in names)  # fmt: skip
-    done = zoo_here("generate", run, "--class", other, status=2)
-    assert names[0] in done.err and "cannot be asked for" in done.err
+    done = zoo_there("generate", run, "--class", other, status=2)
+    assert names[0] in done.stderr and "cannot be asked for" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -138,9 +124,9 @@ def test_clusters_are_asked_for_by_their_names(trained, zoo_here, json_here):
         ("vae", ("--distance", "latest"), "declares no features"),
     ],
 )
-def test_mistakes_get_a_sentence(trained, zoo_here, model, arguments, sentence):
-    done = zoo_here("generate", run_of(trained, model), *arguments, status=2)
-    assert sentence in done.err and "Traceback" not in done.err
+def test_mistakes_get_a_sentence(trained, zoo_there, model, arguments, sentence):
+    done = zoo_there("generate", run_of(trained, model), *arguments, status=2)
+    assert sentence in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.slow
@@ -189,43 +175,43 @@ def test_a_report_shows_samples_reconstructions_and_codes(trained):
     assert wide > 1.5 * high  # by true and by predicted class
 
 
-def test_evaluating_again_gives_the_figures_of_the_run(trained, zoo_here, json_here):
+def test_evaluating_again_gives_the_figures_of_the_run(trained, zoo_there, json_there):
     for model in ("vae", "vae_cluster", "vqvae"):
         document = json.loads(Path(run_of(trained, model), "run.json").read_text())
         kept = document["result"]["test"]
-        again = json_here("evaluate", run_of(trained, model))
+        again = json_there("evaluate", run_of(trained, model))
         for name in ("loss", "mse", "bits_per_dim", "accuracy"):
             assert (name in kept) == (name in again)
             if name in kept:
                 assert again[name] == pytest.approx(kept[name], rel=1e-6), (model, name)
-    shown = zoo_here("evaluate", run_of(trained, "vae")).out
+    shown = zoo_there("evaluate", run_of(trained, "vae")).stdout
     assert "bits per dim" in shown and "accuracy" not in shown
 
 
-def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_here):
-    shown = zoo_here("runs", "vae-*").out
+def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_there):
+    shown = zoo_there("runs", "vae-*").stdout
     assert "LOSS" in shown and "ACCURACY" not in shown
-    assert "ACCURACY" in zoo_here("runs").out
+    assert "ACCURACY" in zoo_there("runs").stdout
     two = run_of(trained, "vae"), run_of(trained, "vqvae")
-    done = zoo_here("compare", *two)
-    header = done.out.splitlines()[0]
+    done = zoo_there("compare", *two)
+    header = done.stdout.splitlines()[0]
     assert "MSE" in header and "BITS PER DIM" in header and "ACCURACY" not in header
-    assert "different tasks" in done.err
+    assert "different tasks" in done.stderr
 
 
-def test_pictures_cannot_be_classified_by_what_does_not(trained, zoo_here):
+def test_pictures_cannot_be_classified_by_what_does_not(trained, zoo_there):
     Image.new("RGB", (16, 16)).save(trained / "x.png")
-    done = zoo_here("predict", run_of(trained, "vae"), "x.png", status=2)
-    assert "does not classify" in done.err
-    zoo_here("predict", run_of(trained, "vae_cluster"), "x.png")
+    done = zoo_there("predict", run_of(trained, "vae"), "x.png", status=2)
+    assert "does not classify" in done.stderr
+    zoo_there("predict", run_of(trained, "vae_cluster"), "x.png")
 
 
-def test_published_weights_give_the_same_samples(trained, zoo_here, tmp_path):
+def test_published_weights_give_the_same_samples(trained, zoo_there, tmp_path):
     import zoo
 
     run = run_of(trained, "acgan")
     shared = f"file:{tmp_path / 'shared'}"
-    zoo_here("publish", run, "--to", shared)
+    zoo_there("publish", run, "--to", shared)
     (card,) = (path.read_text() for path in (tmp_path / "shared").rglob("README.md"))
     assert "zoo generate" in card
     one, two = (

@@ -45,7 +45,7 @@ def wait_for_epochs(tmp_path, process, count=2):
     raise AssertionError("no epoch ended")
 
 
-def test_train_evaluate_predict_and_train_the_same_again(zoo_command, zoo_json, tmp_path):
+def test_train_evaluate_predict_and_train_the_same_again(zoo_command, zoo_here, zoo_json, tmp_path):
     done = zoo_command("train", "mlp", *SMALL, "--epochs", "2", "--seed", "5")
     run = only_run(tmp_path)
     lines = done.stdout.splitlines()
@@ -66,20 +66,21 @@ def test_train_evaluate_predict_and_train_the_same_again(zoo_command, zoo_json, 
     figures = zoo_json("evaluate", "latest")
     assert figures["accuracy"] == document["result"]["test"]["accuracy"]
     assert figures["images"] == 60
-    assert "accuracy" in zoo_command("evaluate", run.name, "--split", "train").stdout
+    assert "accuracy" in zoo_here("evaluate", run.name, "--split", "train").stdout
 
     picture = tmp_path / "picture.png"
     Image.fromarray(np.full((40, 50, 3), 200, np.uint8)).save(picture)
     (prediction,) = zoo_json("predict", "latest", str(picture), "--top", "2")
     assert len(prediction["classes"]) == 2
-    assert "picture.png" in zoo_command("predict", str(run), str(tmp_path / "picture.png")).stdout
+    assert "picture.png" in zoo_here("predict", str(run), str(tmp_path / "picture.png")).stdout
 
-    again = zoo_json("train", "--config", str(run / "run.json"), "--quiet", "--no-report")
+    settings = "--config", str(run / "run.json"), "--quiet", "--no-report", "--json"
+    again = json.loads(zoo_here("train", *settings).stdout)
     assert again["result"]["model"]["sha256"] == document["result"]["model"]["sha256"]
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_first_signal_saves_and_says_how_to_resume(tmp_path, zoo_command, number, status):
+def test_the_first_signal_saves_and_says_how_to_resume(tmp_path, number, status):
     process = start(tmp_path, "mlp", *SMALL, "--epochs", "4000", "--no-report")
     wait_for_epochs(tmp_path, process)
     process.send_signal(number)
@@ -91,23 +92,30 @@ def test_the_first_signal_saves_and_says_how_to_resume(tmp_path, zoo_command, nu
     assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
     assert len(list((run / "checkpoints").glob("*.json"))) == 1
 
+
+@pytest.mark.slow
+def test_two_signals_at_once_do_not_wait_and_leave_a_good_checkpoint(tmp_path, zoo_here):
+    process = start(tmp_path, "mlp", *SMALL, "--epochs", "4000", "--no-report")
+    wait_for_epochs(tmp_path, process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    run = only_run(tmp_path)
     process = start(tmp_path, "--resume", "latest", "--no-report")
     epochs = len((run / "metrics.jsonl").read_text().splitlines())
     wait_for_epochs(tmp_path, process, epochs + 2)
-    # Two at once: the second one does not wait, and the last checkpoint is still good.
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
     assert list((run / "checkpoints").glob("*.json"))
-    again = zoo_command("runs", "--json")
+    again = zoo_here("runs", "--json")
     assert json.loads(again.stdout)[0]["status"] == "interrupted"
 
 
-def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zoo_command):
+def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zoo_here):
     process = start(tmp_path, "mlp", *SMALL, "--epochs", "4000", "--no-report")
     wait_for_epochs(tmp_path, process)
-    done = zoo_command("train", "--resume", "latest", status=2)
+    done = zoo_here("train", "--resume", "latest", status=2)
     assert "another process is training" in done.stderr
     process.kill()
     process.communicate()
@@ -115,8 +123,8 @@ def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zo
     (only_run(tmp_path) / "run.json").write_text(
         (only_run(tmp_path) / "run.json").read_text().replace('"epochs": 4000', '"epochs": 3')
     )
-    zoo_command("train", "--resume", "latest", "--no-report")
-    done = zoo_command("train", "--resume", "latest", status=2)
+    zoo_here("train", "--resume", "latest", "--no-report")
+    done = zoo_here("train", "--resume", "latest", status=2)
     assert "is complete; there is nothing to resume" in done.stderr
 
 
@@ -208,18 +216,18 @@ def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_pat
         ),
     ],
 )
-def test_mistakes_get_a_sentence_and_leave_no_run(zoo_command, tmp_path, arguments, sentence):
-    done = zoo_command("train", *arguments, status=2)
+def test_mistakes_get_a_sentence_and_leave_no_run(zoo_here, tmp_path, arguments, sentence):
+    done = zoo_here("train", *arguments, status=2)
     assert done.stderr.startswith(sentence), done.stderr
     assert not (tmp_path / "runs").exists()
 
 
-def test_mistakes_of_evaluate_and_predict(zoo_command, tmp_path):
-    done = zoo_command("train", "cnn", "--dataset", "./nowhere", status=1)
+def test_mistakes_of_evaluate_and_predict(zoo_here, tmp_path):
+    done = zoo_here("train", "cnn", "--dataset", "./nowhere", status=1)
     assert "Error: there is no folder" in done.stderr
     (tmp_path / "empty").mkdir()
-    assert "there are no trained runs" in zoo_command("evaluate", "latest", status=2).stderr
-    assert "is not a run" in zoo_command("predict", "empty", "x.png", status=2).stderr
+    assert "there are no trained runs" in zoo_here("evaluate", "latest", status=2).stderr
+    assert "is not a run" in zoo_here("predict", "empty", "x.png", status=2).stderr
 
 
 @pytest.mark.slow
