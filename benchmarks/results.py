@@ -1,12 +1,12 @@
-"""Keep run.json of finished runs in docs/results, and write the tables of docs/results.md.
+"""Keep run.json of finished runs in docs/results; write the tables of docs/results.md and README.
 
     python benchmarks/results.py RUN...     keep these runs, then write the tables
     python benchmarks/results.py            write the tables again
     python benchmarks/results.py --distance CLASSIFIER RUN...
                                             also measure the feature distance of generative runs
 
-Runs of one model, dataset and recipe that differ by their seed are one row, with the mean. Models
-that generate have a table of their own, and their pictures are kept beside run.json.
+Runs that differ by their seed alone are one figure, their mean. Models that generate have a table
+of their own, and their pictures are kept beside run.json.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cost_picture import Point, draw_cost
+
+from zoo_core.manifest import all_weights
 from zoo_core.registry import registry
 from zoo_core.types import Recipe
 
-DOCS = Path(__file__).parent.parent / "docs"
-BEGIN, END = "<!-- table: python benchmarks/results.py -->", "<!-- end of table -->"
-BEGIN_GENERATIVE = "<!-- generative: python benchmarks/results.py -->"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 PICTURES = ("samples", "reconstructions", "latent")
 LARGEST = 200_000  # bytes of a picture that is kept
-COLUMNS = (
-    "model", "dataset", "recipe", "parameters", "reported", "test accuracy", "seeds", "test loss",
-    "epochs", "minutes", "weights",
-)  # fmt: skip
 
 GENERATIVE = {  # column -> figures of the test set, the first that is there; digits after the point
     "MSE": (("reconstruction_mse",), 5),
@@ -78,13 +77,28 @@ def main() -> None:
     classifier = arguments[1] if arguments[:1] == ["--distance"] else ""
     for argument in arguments[2:] if classifier else arguments:
         keep(Path(argument), classifier)
-    page = DOCS / "results.md"
+    models = classifiers()
+    write(DOCS / "results.md", "classifiers", table(models))
+    write(DOCS / "results.md", "other runs", other_runs())
+    write(DOCS / "results.md", "generative", generative_table())
+    write(ROOT / "README.md", "results", short_table(models))
+    draw_cost(
+        [
+            Point(m.dataset, m.model, 100 * m.default.accuracy, m.default.cpu_minutes)
+            for m in models
+            if m.default
+        ],
+        DOCS / "results" / "cost.png",
+    )
+
+
+def write(page: Path, name: str, made: str) -> None:
+    """Put a table between its two marks."""
     text = page.read_text(encoding="utf-8")
-    for begin, made in ((BEGIN, table()), (BEGIN_GENERATIVE, generative_table())):
-        before, rest = text.split(begin)
-        _, after = rest.split(END, 1)
-        text = f"{before}{begin}\n{made}\n{END}{after}"
-    page.write_text(text, encoding="utf-8")
+    begin, end = f"<!-- {name}: python benchmarks/results.py -->", f"<!-- end of {name} -->"
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    page.write_text(f"{before}{begin}\n{made}\n{end}{after}", encoding="utf-8")
 
 
 def keep(run: Path, classifier: str) -> None:
@@ -186,14 +200,173 @@ def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def table() -> str:
-    return markdown(COLUMNS, (cells(*key, found) for key, found in kept_runs(generative=False)))
+@dataclass(frozen=True)
+class Figure:
+    """What the seeds of one recipe reached."""
+
+    names: list[str]  # of the kept files
+    documents: list[dict[str, Any]]
+
+    @property
+    def accuracies(self) -> list[float]:
+        return [document["result"]["test"]["accuracy"] for document in self.documents]
+
+    @property
+    def accuracy(self) -> float:
+        return statistics.mean(self.accuracies)
+
+    @property
+    def epochs(self) -> int:
+        return max(document["result"]["epochs"] for document in self.documents)
+
+    @property
+    def cpu_minutes(self) -> float:
+        return statistics.mean(cpu_seconds(document)[0] for document in self.documents) / 60
+
+    def minutes(self) -> str:
+        """An upper bound where a run did not record what the processor worked."""
+        known = all(cpu_seconds(document)[1] for document in self.documents)
+        return f"{'' if known else '< '}{self.cpu_minutes:.1f}"
+
+    def shown(self) -> str:
+        seeds = " ".join(
+            f"[{document['recipe']['seed']}](results/{name})"
+            for name, document in zip(self.names, self.documents, strict=True)
+        )
+        text = f"**{percent(self.accuracy)}**"
+        if len(self.names) > 1:
+            least, most = min(self.accuracies), max(self.accuracies)
+            return f"{text} ({100 * least:.2f} to {100 * most:.2f}, seeds {seeds})"
+        return f"{text} (seed {seeds})"
+
+    def digests(self) -> str:
+        return " ".join(f"`{d['result']['model']['sha256'][:8]}`" for d in self.documents)
+
+
+def cpu_seconds(document: dict[str, Any]) -> tuple[float, bool]:
+    """What a training cost, and whether it was measured or is only known to be no more."""
+    result = document["result"]
+    if "cpu_seconds" in result:
+        return result["cpu_seconds"], True
+    return result["seconds"] * document["environment"].get("threads", 1), False
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One classifier: what others reported, and what we measured."""
+
+    model: str
+    dataset: str
+    parameters: int
+    reported: str
+    paper: Figure | None
+    default: Figure | None
+
+    @property
+    def ahead(self) -> str:
+        """Our default against what was reported, in points."""
+        number = re.match(r"[\d.]+", self.reported)
+        if not number or not self.default:
+            return "-"
+        return f"{100 * self.default.accuracy - float(number[0]):+.2f}"
+
+
+def classifiers() -> list[Trained]:
+    figures: dict[tuple[str, str], dict[str, Figure]] = defaultdict(dict)
+    for (model, dataset, recipe), found in kept_runs(generative=False):
+        names, documents = zip(*found, strict=True)
+        figures[model, dataset][recipe] = Figure(list(names), list(documents))
+    return [
+        Trained(
+            model,
+            dataset,
+            next(iter(recipes.values())).documents[0]["parameters"]["trainable"],
+            REPORTED.get((model, "paper"), "-"),
+            recipes.get("paper"),
+            recipes.get("default"),
+        )
+        for (model, dataset), recipes in figures.items()
+        if recipes.keys() & {"paper", "default"}
+    ]
+
+
+def table(models: list[Trained]) -> str:
+    titles = (
+        "model", "dataset", "parameters", "reported", "`paper`", "`default`", "ahead", "epochs",
+        "CPU minutes", "weights",
+    )  # fmt: skip
+    return markdown(titles, (cells(model) for model in models))
+
+
+def cells(model: Trained) -> list[str]:
+    ours = model.default or model.paper
+    assert ours is not None
+    return [
+        f"`{model.model}`",
+        model.dataset,
+        f"{model.parameters:,}",
+        model.reported,
+        model.paper.shown() if model.paper else "-",
+        model.default.shown() if model.default else "-",
+        model.ahead,
+        str(ours.epochs),
+        ours.minutes(),
+        ours.digests(),
+    ]
+
+
+def short_table(models: list[Trained]) -> str:
+    """For README.md: what `zoo.load` gives, or would after a training."""
+    shipped = {
+        (one.weights.model, one.weights.dataset): one.weights
+        for one in all_weights()[0]
+        if one.is_packaged
+    }
+    titles = "model", "dataset", "parameters", "reported", "ours", "CPU minutes", "in the wheel"
+    rows = []
+    for model in models:
+        if model.default is None:
+            continue
+        weights = shipped.get((model.model, model.dataset))
+        rows.append(
+            [
+                f"`{model.model}`",
+                model.dataset,
+                f"{model.parameters:,}",
+                model.reported,
+                f"**{percent(model.default.accuracy)}**",
+                model.default.minutes(),
+                f"{weights.bytes / 1e6:.1f} MB" if weights else "-",
+            ]
+        )
+    return markdown(titles, rows)
+
+
+def other_runs() -> str:
+    """Other recipes than these two, and parts of the training set."""
+    titles = "model", "dataset", "recipe", "reported", "accuracy", "epochs", "CPU minutes"
+    rows = []
+    for (model, dataset, recipe), found in kept_runs(generative=False):
+        if recipe not in ("paper", "default"):
+            names, documents = zip(*found, strict=True)
+            figure = Figure(list(names), list(documents))
+            rows.append(
+                [
+                    f"`{model}`", dataset, recipe, REPORTED.get((model, recipe), "-"),
+                    figure.shown(), str(figure.epochs), figure.minutes(),
+                ]
+            )  # fmt: skip
+    return markdown(titles, rows)
+
+
+def percent(fraction: float) -> str:
+    return f"{100 * fraction:.2f} %"
 
 
 def generative_table() -> str:
     titles = (
         "model", "dataset", "recipe", "parameters", "reported", "accuracy", *GENERATIVE,
-        "feature distance", "pictures", "seed", "epochs", "minutes",
+        "feature distance", "pictures", "seed", "epochs", "CPU minutes",
     )  # fmt: skip
     rows = [
         generative_cells(*key, name, document)
@@ -230,32 +403,7 @@ def generative_cells(
         " ".join(f"[{p}](results/{stem}-{p}.webp)" for p in pictures) or "-",
         f"[{document['recipe']['seed']}](results/{name})",
         str(result["epochs"]),
-        f"{result['seconds'] / 60:.1f}",
-    ]
-
-
-def cells(
-    model: str, dataset: str, recipe: str, found: list[tuple[str, dict[str, Any]]]
-) -> list[str]:
-    documents = [document for _, document in found]
-    results = [document["result"] for document in documents]
-    accuracies = [100 * result["test"]["accuracy"] for result in results]
-    accuracy = f"**{statistics.mean(accuracies):.2f} %**"
-    if len(found) > 1:
-        accuracy += f" ({min(accuracies):.2f} to {max(accuracies):.2f})"
-    links = [f"[{document['recipe']['seed']}](results/{name})" for name, document in found]
-    return [
-        f"`{model}`",
-        dataset,
-        recipe,
-        f"{documents[0]['parameters']['trainable']:,}",
-        REPORTED.get((model, recipe), "-"),
-        accuracy,
-        " ".join(links),
-        f"{statistics.mean(result['test']['loss'] for result in results):.4f}",
-        str(max(result["epochs"] for result in results)),
-        f"{statistics.mean(result['seconds'] for result in results) / 60:.1f}",
-        " ".join(f"`{result['model']['sha256'][:8]}`" for result in results),
+        Figure([name], [document]).minutes(),
     ]
 
 

@@ -1,0 +1,71 @@
+"""One picture: what each model reaches against what its training costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+INK, QUIET, DOT = "#222222", "#8a8a8a", "#1f5fa8"
+TITLES = {"cifar10": "CIFAR-10", "fashion_mnist": "Fashion-MNIST", "mnist": "MNIST"}
+
+
+class Point(NamedTuple):
+    dataset: str
+    model: str
+    accuracy: float  # in percent
+    cpu_minutes: float
+
+
+def draw_cost(points: list[Point], path: Path) -> None:
+    """A panel for each dataset: their accuracies have little in common."""
+    datasets = [name for name in TITLES if any(point.dataset == name for point in points)]
+    figure, panels = plt.subplots(
+        1, len(datasets), figsize=(4.2 * len(datasets), 4.2), layout="constrained", squeeze=False
+    )
+    for panel, dataset in zip(panels[0], datasets, strict=True):
+        shown = sorted(
+            (point for point in points if point.dataset == dataset), key=lambda p: p.accuracy
+        )
+        panel.set_xscale("log")
+        for point in shown:
+            panel.plot(point.cpu_minutes, point.accuracy, "o", color=DOT, markersize=6)
+        low, high = shown[0].accuracy, shown[-1].accuracy
+        gap = max(high - low, 1.0)
+        middle = (low + high) / 2
+        panel.set_ylim(middle - 0.62 * gap, middle + 0.62 * gap)
+        cheap, dear = (f(point.cpu_minutes for point in shown) for f in (min, max))
+        panel.set_xlim(cheap / 3, dear * 3)
+        centre = (cheap * dear) ** 0.5
+        last = -1e9
+        for point in shown:  # from below; a label that would touch the one below it goes up
+            left = point.cpu_minutes > centre
+            height = max(point.accuracy, last + 0.055 * gap)
+            last = height
+            panel.annotate(
+                point.model,
+                (point.cpu_minutes, point.accuracy),
+                (point.cpu_minutes * (0.88 if left else 1.14), height),
+                ha="right" if left else "left",
+                va="center",
+                fontsize=9,
+                color=INK,
+            )
+        panel.set_title(TITLES[dataset], loc="left", fontsize=11, color=INK)
+        panel.set_xlabel("CPU minutes of training", color=INK)
+        panel.xaxis.set_major_formatter(lambda minutes, _: f"{minutes:g}")
+        panel.xaxis.set_minor_formatter(lambda *_: "")
+        panel.grid(color="#e6e6e6", linewidth=0.8)
+        panel.set_axisbelow(True)
+        panel.tick_params(colors=QUIET, which="both")
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+        for side in ("left", "bottom"):
+            panel.spines[side].set_color("#cccccc")
+    panels[0][0].set_ylabel("test accuracy in percent", color=INK)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
