@@ -2,14 +2,14 @@
 
     python benchmarks/frozen.py [--pictures 5000] [--trials 20]
 
-A part of CIFAR-10, EfficientNet-Lite0 at 224 pixels with its real weights. First the speed of the
-bare network on preprocessed batches in memory, just as the pass runs it (batch norms folded,
-channels last, the same batch), and as one would write it down: that gives the seconds of one
-forward pass over the pictures. Then everything from an empty cache: the pass, a search of 20 trials
-as in the published experiment, the final training with a test after each epoch, the evaluation. The
-naive way does the same with a forward pass over the pictures in every epoch of every trial; its
-count follows from the epochs that were really trained. Asked for: at most 1.1 passes, and a pass at
-80 % or more of the speed of the bare network.
+A part of CIFAR-10, EfficientNet-Lite0 at 224 pixels with its real weights. The speed of the bare
+network on preprocessed batches in memory, just as the pass runs it (batch norms folded, channels
+last, the same batch), and as one would write it down. Between the two measurements of that the
+pass, from an empty cache; after it a search of 20 trials as in the published experiment, the final
+training with a test after each epoch, the evaluation. The naive way does the same with a forward
+pass over the pictures in every epoch of every trial; its count follows from the epochs that were
+really trained. Asked for: at most 1.1 passes, and a pass at 80 % or more of the speed of the bare
+network.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,16 +25,16 @@ import torch
 
 from zoo_core.data import datasets
 from zoo_core.data.arrays import Dataset, Split
-from zoo_core.features.store import kept
 from zoo_core.features.torch_extract import Extractor, batch_for
 from zoo_core.models import trainer_of
 from zoo_core.registry import registry
+from zoo_core.train.display import open_display
 from zoo_core.train.memory import keep_freed_memory
-from zoo_core.train.training import fit_to_data
+from zoo_core.train.training import fit_to_data, prepare
 from zoo_core.tune import tuning
 
 MODEL = "efficientnet_lite0_finetune"
-BARE_SECONDS = 20.0
+BARE_SECONDS = 15.0
 
 
 def main() -> None:
@@ -46,33 +45,44 @@ def main() -> None:
     data = part_of(datasets.open_dataset("cifar10"), options.pictures)
     pictures = len(data.train) + len(data.test or ())
     print(f"{pictures} pictures, {torch.get_num_threads()} threads", flush=True)
-    rates = bare_rates(data)
-    for name, rate in rates.items():
-        print(f"{name:32} {rate:6.1f} images/s of CPU", flush=True)
-    bare = rates["bare, as the pass runs it"]
-
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ZOO_CACHE"] = folder
+        rates = bare_rates(data)
+        before = cpu()
+        compute(data)
+        pass_seconds = cpu() - before
+        # What the machine does besides changes by the minute: the better of before and after.
+        rates = {name: max(rate, rates[name]) for name, rate in bare_rates(data).items()}
         tuning.open_dataset = lambda *_, **__: data  # the part, not the whole
-        started, before = time.perf_counter(), cpu()
+        before = cpu()
         found = tuning.tune(
             MODEL, "cifar10", preset="paper", recipe="default", trials=options.trials, train=True,
             quiet=True, runs=Path(folder) / "runs",
         )  # fmt: skip
-        wall, busy = time.perf_counter() - started, cpu() - before
-        seconds = sum(progress.seconds for file in kept() if (progress := file.progress()))
-    assert found.trained is not None
-    epochs = sum(trial.epochs for trial in found.trials)
-    search = epochs * round(len(data.train) * found.search.plan().recipe.subset)
-    final = len(found.trained.run.metrics()) * pictures
-    # The pass's share of the clock, taken as its share of the CPU: it is all that computes then.
-    extraction = pictures / (seconds * busy / wall)
-    print(f"{'the pass':32} {extraction:6.1f} images/s of CPU, {extraction / bare:.0%} of bare")
+        rest_seconds = cpu() - before
+        assert found.trained is not None
+        epochs = sum(trial.epochs for trial in found.trials)
+        search = epochs * round(len(data.train) * found.search.plan().recipe.subset)
+        final = len(found.trained.run.metrics()) * pictures
+    for name, rate in rates.items():
+        print(f"{name:32} {rate:6.1f} images/s of CPU")
+    bare = rates["bare, as the pass runs it"]
+    rate = pictures / pass_seconds
+    print(f"{'the pass':32} {rate:6.1f} images/s of CPU, {rate / bare:.0%} of bare")
     print(f"{len(found.trials)} trials, {epochs} epochs, accuracy {found.trained.accuracy:.1%}")
+    whole = pass_seconds + rest_seconds
     print(
-        f"with the cache: {busy * bare / pictures:.2f} passes ({busy:.0f} s of CPU, {wall:.0f} s)"
+        f"with the cache: {whole / pass_seconds:.2f} passes, {whole * bare / pictures:.2f} of the "
+        f"bare network ({rest_seconds:.0f} s of CPU besides the pass)"
     )
     print(f"naively: {(search + final + len(data.test or ())) / pictures:.1f} passes")
+
+
+def compute(data: Dataset) -> None:
+    """The pass alone, from an empty cache."""
+    entry = registry().models.get(MODEL)
+    job, trainer = prepare(entry, entry.recipes["default"], data, open_display(True), "cpu")
+    trainer.features(job)  # type: ignore[attr-defined]
 
 
 def part_of(data: Dataset, count: int) -> Dataset:
