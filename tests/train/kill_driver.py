@@ -1,6 +1,8 @@
-"""Trains in child processes that are killed again and again, then prints the digest of the weights.
+"""Trains undisturbed, then in child processes that are killed again and again.
 
-    python kill_driver.py RUNS KILLS SEED [MODEL [SETTINGS]]
+    python kill_driver.py FOLDER KILLS SEED [MODEL [SETTINGS]]
+
+Prints how many were killed, and the digests of the weights of both.
 
 The framework is imported once and every child is forked from here: fifty kills would otherwise be
 fifty imports. The kills are real SIGKILLs, at random moments, and every third one waits for the
@@ -10,6 +12,7 @@ temporary file of a checkpoint that is being written. SETTINGS is JSON, in place
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -70,11 +73,19 @@ def child(runs: Path, model: str) -> int:
 
 
 def main() -> None:
-    runs, kills, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
+    folder, kills, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
     model = sys.argv[4] if len(sys.argv) > 4 else "cnn"
     if len(sys.argv) > 5:
         SETTINGS.update(json.loads(sys.argv[5]))
-    trainer_of(registry().models.get(model))  # imports its framework before the forks
+    trainer_of(registry().models.get(model))  # imports its framework before the forks,
+    importlib.import_module("torch._dynamo")  # and what the first optimiser would import
+    _, undisturbed = train(folder / "whole", model, 0, chance)
+    killed, disturbed = train(folder / "killed", model, kills, chance)
+    print(killed, undisturbed, disturbed)
+
+
+def train(runs: Path, model: str, kills: int, chance: random.Random) -> tuple[int, str]:
+    """How many children were killed, and the digest of what the last one wrote."""
     killed = 0
     while True:
         pid = child(runs, model)
@@ -91,8 +102,7 @@ def main() -> None:
             break
         killed += 1
     (model_file,) = runs.glob("*/model.safetensors")
-    digest = hashlib.sha256(model_file.read_bytes()).hexdigest()
-    print(killed, digest)
+    return killed, hashlib.sha256(model_file.read_bytes()).hexdigest()
 
 
 def wait_for_write(runs: Path) -> None:

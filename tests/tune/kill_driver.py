@@ -17,7 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import hyperopt  # noqa: F401 - imported before the forks
+# Imported before the forks, and by no child: what a search, its optimiser and its report need.
+import hyperopt  # noqa: F401
+import matplotlib.pyplot  # noqa: F401
 import torch
 
 from zoo_core.tune import tuning

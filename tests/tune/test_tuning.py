@@ -35,7 +35,7 @@ def only(folder, pattern):
     return found
 
 
-def test_tune_then_train_then_train_the_same_again(zoo_command, tmp_path):
+def test_tune_then_train_then_train_the_same_again(zoo_command, zoo_here, tmp_path):
     constant = ("--set", "schedule=constant", "--set", "lr=3e-4")
     done = zoo_command("tune", "mlp", *SMALL, *constant, "--epochs", "4", "--train", timeout=120)
     search = only(tmp_path / "runs", "tune-mlp-synthetic-*")
@@ -67,7 +67,7 @@ def test_tune_then_train_then_train_the_same_again(zoo_command, tmp_path):
     assert run["recipe"]["lr"] == recipe["lr"]
     assert run["dataset"]["train"] == 300 and run["dataset"]["validation"] == 0
     assert document["result"]["accuracy"] == run["result"]["test"]["accuracy"]
-    again = zoo_command("train", "--config", str(search / "best.toml"), "--json", "--no-report")
+    again = zoo_here("train", "--config", str(search / "best.toml"), "--json", "--no-report")
     digest = json.loads(again.stdout)["result"]["model"]["sha256"]
     assert digest == run["result"]["model"]["sha256"]
 
@@ -76,9 +76,9 @@ def test_tune_then_train_then_train_the_same_again(zoo_command, tmp_path):
     assert (search / "pictures" / "trials.png").exists()
     assert (search / "pictures" / "curves.png").exists()
     # The folder of a search is no run, and does not disturb them.
-    assert len(json.loads(zoo_command("runs", "--json").stdout)) == 2
+    assert len(json.loads(zoo_here("runs", "--json").stdout)) == 2
     # A complete search is shown again, and nothing is done twice.
-    shown = zoo_command("tune", "--resume", "latest", "--json")
+    shown = zoo_here("tune", "--resume", "latest", "--json")
     assert len(json.loads(shown.stdout)["trials"]) == 8
     assert len(list((tmp_path / "runs").glob("mlp-*"))) == 2
 
@@ -120,9 +120,9 @@ def test_several_workers_share_the_work(small):
     assert "| workers | 2, local |" in found.report.read_text()
 
 
-def test_a_sweep_is_a_table_where_failures_are_rows(zoo_command, tmp_path):
+def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     grid = ["--grid", "lr=0.01,1e30", "--grid", "optimizer=adam,sgd", "--set", "clip_grad=0"]
-    done = zoo_command("sweep", "mlp", *SMALL, *grid, "--epochs", "3", timeout=120)
+    done = zoo_here("sweep", "mlp", *SMALL, *grid, "--epochs", "3")
     sweep = only(tmp_path / "runs", "sweep-mlp-*")
     rows = done.stdout.splitlines()
     assert rows[0].split()[:3] == ["RUN", "LR", "OPTIMIZER"]
@@ -133,7 +133,7 @@ def test_a_sweep_is_a_table_where_failures_are_rows(zoo_command, tmp_path):
     best = tomllib.loads((sweep / "best.toml").read_text())
     assert best["lr"] == 0.01
     number = rows[1].split()[0]
-    zoo_command("evaluate", str(sweep / "trials" / f"{int(number):03d}"))
+    zoo_here("evaluate", str(sweep / "trials" / f"{int(number):03d}"))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_all_trials_failing_is_a_sentence(small):
                  optimizer="sgd", **small)  # fmt: skip
 
 
-def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_command):
+def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_here):
     command = [sys.executable, "-m", "zoo", "tune", "mlp", *SMALL, "--epochs", "4000"]
     process = subprocess.Popen(
         [*command, "--patience", "4000", "--trials", "2"],
@@ -203,7 +203,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_command):
     while not list(tmp_path.glob("runs/*/trials/001/metrics.jsonl")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
-    busy = zoo_command("tune", "--resume", "latest", status=2)
+    busy = zoo_here("tune", "--resume", "latest", status=2)
     assert "another process is working on" in busy.stderr
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)

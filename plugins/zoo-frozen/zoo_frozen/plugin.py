@@ -96,3 +96,8 @@ def zoo_models():
             reference="https://github.com/huggingface/pytorch-image-models",
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_frozen:weights.json"]

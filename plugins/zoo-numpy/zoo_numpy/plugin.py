@@ -68,3 +68,8 @@ def zoo_trainers():
             framework="numpy",
         )
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_numpy:weights.json"]

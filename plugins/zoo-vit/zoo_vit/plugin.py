@@ -160,3 +160,8 @@ def zoo_models():
             reference=PAPER,
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_vit:weights.json"]
