@@ -1,7 +1,8 @@
-# Two commands, each from a bare machine with Python 3.11 or newer:
+# From a bare machine with Python 3.11 or newer:
+#   make install puts the core and all plugins into .venv
 #   make demo    trains a network on real pictures, evaluates it, shows the report; a few minutes
 #   make test    everything that must hold, in a few minutes
-# Both first make .venv with the core, all plugins and the test tools; when nothing changed, that
+# All make .venv first, with the core, all plugins and the test tools; when nothing changed, that
 # takes no time. make test-slow runs what takes longer, make clean removes .venv.
 
 PYTHON ?= python3
@@ -14,7 +15,9 @@ EDITABLE := -e . $(foreach plugin,$(PLUGINS),-e $(patsubst %/,%,$(dir $(plugin))
 # Compiled bytecode halves the start-up, and this variable would stop Python from keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow lint clean
+.PHONY: install demo test test-slow lint clean
+
+install: $(READY)
 
 # The training is done once; make demo then shows it again until the code changes.
 demo: runs/.demo

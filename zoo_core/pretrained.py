@@ -127,7 +127,8 @@ def _from_hub(name: str) -> dict[str, np.ndarray]:
 
 def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
     if not path.is_file():
-        raise ZooError(f"there is no file {path}", f"it can be fetched from {source.url}")
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ZooError(f"{path} {what}", f"it can be fetched from {source.url}")
     if path.suffix == ".safetensors":
         return check_tensors(open_weights(path), None)
     digest = _digest(path)

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 
@@ -178,3 +179,19 @@ def test_cache_shows_and_clears_what_is_there(zoo_command, zoo_json, tmp_path):
 def test_json_is_the_only_thing_on_standard_output(zoo_command, plugin_site):
     for arguments in (["list"], ["plugins"], ["info", "cnn"], ["cache"]):
         json.loads(zoo_command(*arguments, "--json", PYTHONPATH=str(plugin_site)).stdout)
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does():
+    code = (
+        "import time, zoo_core.cli.list as one\n"
+        "one.command.callback = lambda **_: (print('begun', flush=True), time.sleep(60))\n"
+        "from zoo_core.cli.main import main\nmain(['list'])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(),
+    )  # fmt: skip
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 143 and stderr.splitlines()[-1] == "Error: interrupted."

@@ -48,6 +48,17 @@ def test_times_are_those_of_all_processes_of_a_run(make_job, small_mlp):
     assert fit(replace(job, resume_from=job.run)).cpu_seconds > 1000
 
 
+def test_a_run_is_complete_though_its_report_was_interrupted(tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("zoo_core.report.write.write_report", interrupted)
+    small = {"epochs": 1, "data": {"train_size": 50, "test_size": 10}, "model": {"hidden": (4,)}}
+    result = training.train("mlp", "synthetic", settings=small, runs=tmp_path)
+    assert result.run.read()["status"] == "complete" and result.report is None
+    assert f"zoo report {result.run.path} writes it" in capsys.readouterr().err
+
+
 def test_the_seed_decides_everything(make_job, small_cnn):
     settings = {"augment": ("flip", "crop:4"), "mixup": 0.2}
     one, twin, other = (

@@ -67,10 +67,10 @@ def show_model(name: str, entry: ModelEntry) -> None:
             "reference": entry.reference,
             "code": entry.target,
             "from": origin(entry),
-            "weights": weights_of(entry) or "none published yet",
+            "trained weights": weights_of(entry) or "none yet",
         }
     )
-    click.echo("\nOptions, with defaults")
+    click.echo("\nOptions, with defaults; a recipe may set others")
     print_table(["option", "default"], [[k, as_typed(v)] for k, v in entry.options.items()])
     click.echo("\nRecipes")
     print_table(

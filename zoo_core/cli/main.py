@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 import click
 
 from zoo import __version__
 from zoo_core.errors import UsageError, ZooError, did_you_mean
+
+TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGTERM ended
 
 # The help lines are here so that `zoo --help` imports no command; a test keeps them true.
 COMMANDS = {
@@ -102,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # --debug is accepted anywhere, because that is where people add it: at the end.
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         status = cli.main(given, prog_name="zoo", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
@@ -118,13 +124,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help_command = f"{context.command_path if context else 'zoo'} --help"
         _complain(error.format_message(), f"{help_command} explains the usage")
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         _complain("interrupted")
-        sys.exit(130)
+        cause = error.__cause__ or error  # click makes an Abort of a KeyboardInterrupt
+        sys.exit(TERMINATED if cause.args == (TERMINATED,) else 130)
     except BrokenPipeError:
         # The reader, `head` for example, has seen enough. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _terminated(number: int, frame: object) -> None:
+    """SIGTERM ends a command as Ctrl-C does: what is begun is put in order, and a word is said."""
+    raise KeyboardInterrupt(TERMINATED)
 
 
 def _complain(sentence: str, hint: str = "") -> None:

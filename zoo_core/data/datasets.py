@@ -111,7 +111,7 @@ def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> Re
         given["path"] = str(Path(given["path"]).expanduser().resolve())
     for option in given:
         if option not in entry.config:
-            known = f"it has: {', '.join(entry.config) or 'no options'}"
+            known = f"it has: {', '.join(entry.config)}" if entry.config else "it has no options"
             hint = did_you_mean(option, entry.config, known)
             raise OptionError(f"dataset {label!r} has no option {option!r}", hint)
     return Request(label, entry, {**entry.config, **given})

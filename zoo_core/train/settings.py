@@ -51,9 +51,8 @@ def merge(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any
 def choose_recipe(entry: ModelEntry, name: str) -> Recipe:
     """One of the recipes that come with a model."""
     if name not in entry.recipes:
-        raise OptionError(
-            f"model {entry.name!r} has no recipe {name!r}", f"it has: {', '.join(entry.recipes)}"
-        )
+        hint = did_you_mean(name, entry.recipes, f"it has: {', '.join(entry.recipes)}")
+        raise OptionError(f"model {entry.name!r} has no recipe {name!r}", hint)
     return entry.recipes[name]
 
 

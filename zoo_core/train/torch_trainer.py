@@ -99,7 +99,7 @@ class TorchTrainer:
             raise OptionError(
                 f"optimizer {job.recipe.optimizer} is for models with a frozen backbone, which "
                 f"{job.entry.name!r} is not",
-                f"it is: {' or '.join(OPTIMIZERS)}",
+                f"choose {' or '.join(OPTIMIZERS)}",
             )
 
     def fit(self, job: Job) -> Fitted | None:

@@ -298,6 +298,9 @@ def _report(run: Run, job: Job) -> Path | None:
         from zoo_core.report.write import write_report
 
         return write_report(run, job.dataset)
+    except KeyboardInterrupt:
+        job.display.warn(f"the report was interrupted; zoo report {run.path} writes it")
+        return None
     except Exception as error:
         job.display.warn(f"the report could not be written: {describe(error)}")
         return None

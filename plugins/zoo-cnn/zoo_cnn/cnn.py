@@ -33,6 +33,8 @@ class CNN(nn.Module):
         batch_norm: bool = True,
     ) -> None:
         super().__init__()
+        if not channels:
+            raise ValueError("channels needs at least one number, of a block each")
         side = image_size >> len(channels)
         if side < 1:
             raise ValueError(

@@ -20,6 +20,8 @@ class MLP(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if any(width < 1 for width in hidden):
+            raise ValueError(f"hidden layers have at least 1 unit, not {min(hidden)}")
         layers: list[nn.Module] = [nn.Flatten()]
         width = in_channels * image_size * image_size
         for next_width in hidden:

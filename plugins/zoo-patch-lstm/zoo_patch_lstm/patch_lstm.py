@@ -27,9 +27,13 @@ class PatchLSTM(nn.Module):
         read: str = "last",
     ) -> None:
         super().__init__()
-        if patch_size < 1 or image_size % patch_size:
+        if patch_size < 1:
+            raise ValueError(f"patch_size must be at least 1, not {patch_size}")
+        if image_size % patch_size:
+            divisors = [n for n in range(1, image_size + 1) if image_size % n == 0]
             raise ValueError(
-                f"patches of {patch_size} pixels do not fill a picture of {image_size}"
+                f"patches of {patch_size} pixels do not fill a picture of {image_size}; "
+                f"try {min(divisors, key=lambda n: abs(n - patch_size))}"
             )
         if read not in ("last", "ends"):
             raise ValueError(f"read must be last or ends, not {read!r}")

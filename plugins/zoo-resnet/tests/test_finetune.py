@@ -159,7 +159,7 @@ def test_a_host_that_cannot_be_reached_is_one_sentence(published, tmp_path, monk
 
 
 def test_a_missing_file_of_the_user(published, tmp_path):
-    with pytest.raises(zoo.ZooError, match="there is no file .*nowhere.pth"):
+    with pytest.raises(zoo.ZooError, match="nowhere.pth does not exist"):
         train(tmp_path, weights=str(tmp_path / "nowhere.pth"))
 
 
