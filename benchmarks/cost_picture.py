@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.transforms import ScaledTranslation
 
 INK, QUIET, DOT = "#222222", "#8a8a8a", "#1f5fa8"
 TITLES = {"cifar10": "CIFAR-10", "fashion_mnist": "Fashion-MNIST", "mnist": "MNIST"}
@@ -46,14 +47,16 @@ def draw_cost(points: list[Point], path: Path) -> None:
             left = point.cpu_minutes > centre
             height = max(point.accuracy, last + 0.055 * gap)
             last = height
-            panel.annotate(
+            beside = ScaledTranslation((-7 if left else 7) / 72, 0, figure.dpi_scale_trans)
+            panel.text(
+                point.cpu_minutes,
+                height,
                 point.model,
-                (point.cpu_minutes, point.accuracy),
-                (point.cpu_minutes * (0.88 if left else 1.14), height),
                 ha="right" if left else "left",
                 va="center",
                 fontsize=9,
                 color=INK,
+                transform=panel.transData + beside,
             )
         panel.set_title(TITLES[dataset], loc="left", fontsize=11, color=INK)
         panel.set_xlabel("CPU minutes of training", color=INK)
