@@ -200,12 +200,15 @@ def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_comman
     assert "cache" in zoo_command("pull", "fcn_numpy", **env).stdout
     (row,) = zoo_json("list", "--weights", "fcn_numpy*", **env)
     assert row["here"]
-    assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", **env).stdout
+    assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", ZOO_PLUGINS="numpy", **env).stdout
     (file,) = (tmp_path / "cache" / "weights").glob("*.safetensors")
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
-    assert "not the file that was published" in zoo_command("verify", status=1, **env).stdout
+    assert (
+        "not the file that was published"
+        in zoo_command("verify", status=1, ZOO_PLUGINS="numpy", **env).stdout
+    )
     assert zoo_json("evaluate", "fcn_numpy", **env)["images"] == 32
     assert "ok" in zoo_command("verify", "fcn_numpy", **env).stdout
     assert "deleted" in zoo_command("remove", "fcn_numpy", **env).stdout

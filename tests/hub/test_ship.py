@@ -8,6 +8,7 @@ from hub.loopback import Fault
 
 import zoo
 from zoo_core.cli.publish import command
+from zoo_core.cli.verify import everything
 from zoo_core.errors import HubError, UsageError, WeightsError
 from zoo_core.hub import ship as shipping
 from zoo_core.hub.find import look_up_name
@@ -100,6 +101,17 @@ def test_all_weights_of_plugins_go_to_a_hub_with_one_command(carried, hub, token
     publish_all("--to", "hf:org", "--json")
     assert not any(one["new"] for one in json.loads(capsys.readouterr().out))
     assert look_up_name("fcn_numpy.half").is_packaged
+
+
+def test_zoo_verify_reads_what_plugins_bring_along_too(carried, capsys):
+    rows = everything()
+    assert [(row["name"], row["ok"]) for row in rows] == [
+        ("fcn_numpy.half", True), ("fcn_numpy.whole", True),
+    ]  # fmt: skip
+    with (carried / "weights" / "fcn_numpy.half.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"!")
+    assert [row["ok"] for row in everything()] == [False, True]
 
 
 def test_a_hub_that_fails_in_between_leaves_what_was_published(carried, hub, token):

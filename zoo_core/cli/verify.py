@@ -42,13 +42,18 @@ def command(names: tuple[str, ...], runs: Path | None, as_json: bool) -> int:
 
 
 def everything() -> list[dict[str, Any]]:
-    """What is in the store, by the names of the manifests, or by its digest where none lists it."""
-    from zoo_core.hub.store import stored_digests
+    """What plugins bring along and what is in the store, by the names of the manifests.
+
+    What no manifest lists goes by its digest.
+    """
+    from zoo_core.hub.store import packaged_file, stored_digests
     from zoo_core.manifest import all_weights
     from zoo_core.paths import cache_dir
 
-    names = {one.weights.sha256: one.weights.name for one in reversed(all_weights()[0])}
-    here = sorted((names.get(digest, digest), digest) for digest in stored_digests())
+    listed = all_weights()[0]
+    names = {one.weights.sha256: one.weights.name for one in reversed(listed)}
+    packaged = {one.weights.sha256 for one in listed if packaged_file(one)}
+    here = sorted((names.get(digest, digest), digest) for digest in stored_digests() | packaged)
     return [
         check(name if digest in names else str(cache_dir("weights") / f"{digest}.safetensors"))
         for name, digest in here
