@@ -128,7 +128,7 @@ def _from_hub(name: str) -> dict[str, np.ndarray]:
 def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ZooError(f"{path} {what}", f"it can be fetched from {source.url}")
+        raise ZooError(f"{path} {what}", f"the published file is {source.url}")
     if path.suffix == ".safetensors":
         return check_tensors(open_weights(path), None)
     digest = _digest(path)

@@ -194,6 +194,19 @@ def test_a_resume_takes_the_batch_that_the_pass_was_begun_with(features, monkeyp
     assert found["train"][0].progress.made_with["batch"] == 9
 
 
+def test_a_pass_that_was_stopped_in_its_first_block_is_a_beginning_and_no_damage(
+    features, monkeypatch
+):
+    def interrupted(self, *rest):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Writer, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        features()
+    (begun,) = kept()
+    assert begun.verify() == "0 of 40 pictures" and begun.progress().dataset == "synthetic"
+
+
 def test_numbers_that_float16_cannot_hold_are_not_kept(features, tmp_path):
     import safetensors.numpy
 

@@ -42,6 +42,12 @@ def test_the_same_bytes_make_no_second_commit(run, hub, token, tmp_path):
     assert second.revision == first.revision and first.new and not second.new
 
 
+def test_a_name_that_means_something_else_from_now_on_is_said(run, tmp_path):
+    one, two = (plan(run, f"file:{tmp_path / name}") for name in ("one", "two"))
+    assert publish(one).replaced == "" and publish(one).replaced == ""
+    assert publish(two).replaced.startswith(f"file:{tmp_path / 'one'}@")
+
+
 def test_a_private_repository_needs_the_token_again(run, hub, token, monkeypatch):
     publish(plan(run, REFERENCE), private=True, message="Ours")
     assert hub.repositories[NAME].private

@@ -112,6 +112,17 @@ def test_trials_may_start_from_weights_of_the_same_folder(small):
     assert found.trained.run.read()["recipe"]["init"] == trained.path.name
 
 
+def test_of_few_pictures_the_trials_take_all_and_too_few_judges_are_named(tmp_path, capsys):
+    settings = {"data": {"train_size": 60, "test_size": 10}, "model": {"hidden": (4,)}, "epochs": 2}
+    found = zoo.tune("mlp", "synthetic", trials=1, settings=settings, runs=tmp_path)
+    about = found.search.read()["dataset"]
+    assert (about["train"], about["validation"]) == (48, 12)
+    assert "only 12 pictures decide between the trials" in capsys.readouterr().err
+    # Where the rate falls, the loss of a trial is the one that the final training ends with.
+    (trial,) = found.trials
+    assert trial.loss == trial.curve[-1]["validation_loss"] and trial.epoch == 2
+
+
 def test_several_workers_share_the_work(small):
     """That they find the same again and again is tested below, with kills."""
     small["settings"]["epochs"] = 2

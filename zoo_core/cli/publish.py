@@ -99,6 +99,8 @@ def command(
         print_json(done)
         return
     note("Published, pulled again and checked." if done["new"] else "The same bytes were there.")
+    if done["replaced"]:
+        note(f"{done['name']} meant {done['replaced']} before; --tag would give another name.")
     click.echo(f"{done['name']}  {done['source']}")
 
 
@@ -112,6 +114,7 @@ def _publish_one(planned: Plan, message: str, private: bool) -> dict[str, Any]:
         "revision": done.revision,
         "new": done.new,
         "sha256": done.weights.sha256,
+        "replaced": done.replaced or None,
     }
 
 
@@ -152,8 +155,9 @@ def _publish_all(
     listed = shipped(plugins)
     if not listed:
         which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
+        able = sorted({one.weights.plugin for one in shipped()})
         raise WeightsError(
-            f"{which} brings weights along", "zoo list --weights shows what there is"
+            f"{which} brings weights along", f"these do: {', '.join(able)}" if able else ""
         )
     plans = [plan_shipped(one, to) for one in listed]  # all of them before anything is sent
     done: list[dict[str, Any]] = []

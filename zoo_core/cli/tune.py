@@ -138,6 +138,7 @@ def refuse_with_resume(ctx: click.Context, *allowed: str) -> None:
 
 
 def show(result: Any, as_json: bool) -> None:
+    from zoo_core.report.facts import percent
     from zoo_core.tune.display import settings_text
     from zoo_core.tune.report import table_of
 
@@ -160,7 +161,9 @@ def show(result: Any, as_json: bool) -> None:
     click.echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: "
                f"{settings_text(result.best.parameters)}.")  # fmt: skip
     if result.trained:
-        click.echo(f"Trained on everything: {result.trained.path}")
+        accuracy = (document.get("result") or {}).get("accuracy")
+        reached = "" if accuracy is None else f", accuracy {percent(accuracy)}"
+        click.echo(f"Trained on everything: {result.trained.path}{reached}")
     click.echo(f"Recipe: {result.search.best_file}")
     if result.report:
         click.echo(f"Report: {result.report}")

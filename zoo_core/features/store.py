@@ -215,6 +215,8 @@ class Writer:
         self._file.write(after)
         self._file.flush()
         self._sound = [self._digest(number) for number in range(len(known.blocks))]
+        if known is fresh:
+            self._save()  # so that it is known what the file will be, before there is a row
 
     def __enter__(self) -> Writer:
         return self

@@ -146,8 +146,11 @@ def extract(
     assert pictures is not None
     key = key_of(backbone, preprocess, dataset, split, view=view, dtype=dtype)
     place = FeatureFile.of(key, dataset.name)
+    label = f"{dataset.name} {split}" + (f", {view}" if view != "plain" else "")
     found = place.load_sound(display.say)
-    if found is None:
+    if found is not None:
+        display.say(f"Features of {label}: {len(pictures):,} pictures, kept from before.")
+    else:
         batch = batch or batch_for(device, preprocess.size)
         made_with = {
             "torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads(),
@@ -157,7 +160,6 @@ def extract(
             key.to_dict(), len(pictures), backbone.width, dataset.name, dataset.classes, made_with
         )
         waiting = lambda: display.say("another process computes these features; waiting")  # noqa: E731
-        label = f"{dataset.name} {split}" + (f", {view}" if view != "plain" else "")
         try:
             with place.writing(fresh, pictures, waiting) as writer:
                 if writer is not None:
@@ -207,9 +209,10 @@ def _run_pass(
                 parts.append(part)
                 advance(len(part))
                 if interruption.signal:
+                    kept = "their features are kept" if progress.done else "too few to be kept"
                     raise Interrupted(
                         f"stopped after {progress.done:,} of {progress.rows:,} pictures of "
-                        f"{label}; their features are kept",
+                        f"{label}; {kept}",
                         resume or "the same command goes on where it was",
                         interruption.signal,
                     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoo_core.manifest import Weights
-from zoo_core.report.facts import percent
+from zoo_core.report.facts import duration, percent
 from zoo_core.train.settings import as_typed
 
 TASKS = {
@@ -76,7 +76,9 @@ def _split(weights: Weights) -> str:
 
 def _body(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
     data = training["dataset"]
-    options = ", ".join(f"{name} {as_typed(value)}" for name, value in weights.config.items())
+    options = ", ".join(
+        f"{name} {as_typed(value)}" for name, value in weights.config.items() if value != ""
+    )
     shown = weights.classes[:20]
     classes = ", ".join(shown) + (", ..." if len(shown) < len(weights.classes) else "")
     scores = "".join(
@@ -91,7 +93,7 @@ def _body(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
 | | |
 |---|---|
 | parameters | {weights.parameters:,} |
-| size | {weights.bytes / 1e6:.1f} MB, {weights.dtype} |
+| size | {_size(weights.bytes)}, {weights.dtype}{_backbone(weights)} |
 | options | {options} |
 | classes | {f"{len(weights.classes)}: {classes}" if classes else "none"} |
 | sha256 | `{weights.sha256}` |
@@ -118,6 +120,20 @@ $ pip install {weights.distribution}
 {recipe}"""
 
 
+def _size(bytes_: int) -> str:
+    return f"{bytes_ / 1e6:.1f} MB" if bytes_ >= 1e6 else f"{bytes_ / 1e3:.1f} kB"
+
+
+def _backbone(weights: Weights) -> str:
+    """Whether the file is all that one needs."""
+    told = weights.config.get("backbone_weights")
+    if told is None:
+        return ""
+    return (
+        "; the frozen backbone is found or fetched by its digest" if told else ", backbone inside"
+    )
+
+
 def _figure(name: str, value: float) -> str:
     return percent(value) if name.endswith(("accuracy", "top5")) else f"{value:.4f}"
 
@@ -139,7 +155,7 @@ def _training(weights: Weights, training: Mapping[str, Any]) -> str:
     result = training["result"]
     sentences = [
         f"One run with seed {recipe['seed']}, on {data['train']:,} pictures for "
-        f"{result['epochs']} epoch(s), {result['seconds']:,.0f} seconds of training on "
+        f"{result['epochs']} epoch(s), {duration(result['seconds'])} of training on "
         f"{place.get('device', '?')} ({place.get('processor', 'unknown processor')}).",
         f"Other seeds were not tried here, so the figures say nothing about how much they vary; "
         f"the test set has {data['test']:,} pictures.",

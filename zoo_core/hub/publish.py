@@ -60,6 +60,7 @@ class Published:
     weights: Weights
     revision: str
     new: bool  # False where the repository held the same bytes already
+    replaced: str = ""  # what the name meant in your manifest before
 
 
 def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = False) -> Plan:
@@ -182,8 +183,10 @@ def publish(plan: Plan, *, message: str = "", private: bool = False) -> Publishe
             )
     weights = msgspec.structs.replace(plan.weights, sources=(pinned,))
     with changing(user_manifest()) as entries:
+        known = entries.get(weights.name)
         entries[weights.name] = weights
-    return Published(weights, revision, revision != before)
+    replaced = known.sources[0] if known and known.sources and known != weights else ""
+    return Published(weights, revision, revision != before, replaced)
 
 
 def _refuse_taken_name(weights: Weights) -> None:

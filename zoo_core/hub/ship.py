@@ -110,11 +110,12 @@ def _compared(weights: Weights, path: Path, found: Found, dtype: str) -> Weights
 
 
 def shipped(plugins: Sequence[str] = ()) -> list[Listed]:
-    """The weights that installed plugins bring along, all or those of some plugins."""
+    """The weights that installed plugins bring along, all or those of some plugins or packages."""
     return [
         one
         for one in all_weights()[0]
-        if packaged_file(one) and (not plugins or one.weights.plugin in plugins)
+        if packaged_file(one)
+        and (not plugins or {one.weights.plugin, one.weights.distribution} & set(plugins))
     ]
 
 

@@ -188,6 +188,8 @@ def draw_predictions(
     # The same pictures for every run on a dataset, so that reports can be laid side by side.
     some = np.sort(np.random.default_rng(0).permutation(len(split))[:SHOWN])
     title = f"{len(some)} of {len(split):,} test pictures, chosen at random"
+    if len(some) == len(split):
+        title = f"All {len(some)} test pictures"
     grid("predictions.png", some, title + ("" if labels is None else "; mistakes are framed"))
     if labels is not None:
         wrong = np.flatnonzero(probabilities.argmax(1) != labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -226,7 +227,7 @@ def facts(
     told |= {
         "pictures": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
-        "space": ", ".join(f"`{text}`" for text in plan.space),
+        "space": ", ".join(f"`{shortened(text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
         + ", ".join(f"{count} {source}" for source, count in sources.items()),
     }
@@ -285,3 +286,8 @@ def draw(search: Search, plan: Plan, trials: Sequence[Trial], classes: int) -> l
 
 def _last(trials: Sequence[Trial]) -> Mapping[str, Any]:
     return next((trial.curve[-1] for trial in trials if trial.curve), {})
+
+
+def shortened(text: str) -> str:
+    """An axis with numbers that a person reads: lr=log:4.54e-05:0.0183."""
+    return re.sub(r"\d+\.\d{4,}(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", text)

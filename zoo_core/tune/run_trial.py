@@ -102,11 +102,13 @@ def hopeless(task: Task, losses: Sequence[float]) -> bool:
 
 def record(task: Task, lines: Lines, error: str, pruned: bool) -> Trial:
     """What a run's lines say about its trial."""
-    if task.plan.kind == "sweep":  # its last epoch counts
+    if task.plan.kind == "sweep" or task.recipe.schedule != "constant":
+        # The last epoch counts: where the rate falls, the final training goes there as well.
         loss, epoch = final_loss(lines), lines[-1]["epoch"] if lines else None
     else:
         loss, epoch = best_epoch(lines) or (None, None)
-        error = error or ("" if loss is not None else "its validation loss was never a number")
+    if task.plan.kind == "tune" and loss is None:
+        error = error or "its validation loss was never a number"
     return Trial(
         number=task.number,
         parameters=dict(task.suggestion.parameters),

@@ -33,6 +33,9 @@ from zoo_core.tune.space import Axis, as_settings, axis_texts, recipe_values
 from zoo_core.tune.trial import Trial
 from zoo_core.types import ModelEntry, Recipe
 
+FEW = 5_000  # pictures: of fewer a trial sees all, because a part would be too few to judge by
+FEW_JUDGES = 50  # pictures of a validation split that deserve a warning
+
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -65,7 +68,8 @@ def tune(
     entry = registry().models.get(model)
     reference = training.lasting(dataset or entry.dataset)
     plan = tune_plan(entry, reference, space=axis_texts(space), **asked)
-    return _begin(plan, entry, quiet, runs, checkpoint_seconds, command)
+    decided = plan.preset != "default" or "subset" in (asked.get("settings") or {})
+    return _begin(plan, entry, quiet, runs, checkpoint_seconds, command, decided)
 
 
 def sweep(
@@ -118,11 +122,22 @@ def resume(
 
 
 def _begin(
-    plan: Plan, entry: ModelEntry, quiet: bool, runs: Path | None, seconds: float, command: str
+    plan: Plan,
+    entry: ModelEntry,
+    quiet: bool,
+    runs: Path | None,
+    seconds: float,
+    command: str,
+    subset_is_decided: bool = True,
 ) -> SearchResult:
     display = SearchDisplay(plan, quiet)
     data = open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
+    if not subset_is_decided and len(data.train) < FEW:
+        plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
     searcher, about = _check(plan, entry, data, runs)
+    judges = about["dataset"]["validation"]
+    if plan.kind == "tune" and judges < FEW_JUDGES:
+        display.warn(f"only {judges} pictures decide between the trials: much of that is luck")
     about |= {"created": datetime.now(UTC).isoformat(timespec="seconds"), "command": command}
     search = new_search(runs_root(runs), plan, data.name, about)
     display.say(f"{search.path}")
