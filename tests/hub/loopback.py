@@ -77,6 +77,10 @@ class Hub(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_: object) -> None:
+        # The client keeps connections open, and a thread here waits at the other end of each.
+        from huggingface_hub import close_session
+
+        close_session()
         self.disappear()
 
     def disappear(self) -> None:
