@@ -162,7 +162,9 @@ def test_each_plugin_alone_trains_a_model_and_loads_it_back(wheels, plugin, tmp_
     if not models:
         pytest.skip("it brings no model that can be trained without weights from elsewhere")
     smallest = min(models, key=lambda model: model["parameters"])
-    small = ("--epochs", "1", "--set", "data.train_size=200", "--set", "data.test_size=50")
+    side = venv.json("info", smallest["name"])["image_size"]
+    small = ("--epochs", "1", "--set", "data.train_size=200", "--set", "data.test_size=50",
+             "--set", f"data.image_size={side}")  # fmt: skip
     runs = ("--runs", str(tmp_path / "runs"))
     trained = venv.json(
         "train", smallest["name"], "--dataset", "synthetic", *small, *runs, "--no-report"
