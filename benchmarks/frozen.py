@@ -5,11 +5,11 @@
 A part of CIFAR-10, EfficientNet-Lite0 at 224 pixels with its real weights. The speed of the bare
 network on preprocessed batches in memory, just as the pass runs it (batch norms folded, channels
 last, the same batch), and as one would write it down. Between the two measurements of that the
-pass, from an empty cache; after it a search of 20 trials as in the published experiment, the final
-training with a test after each epoch, the evaluation. The naive way does the same with a forward
-pass over the pictures in every epoch of every trial; its count follows from the epochs that were
-really trained. Asked for: at most 1.1 passes, and a pass at 80 % or more of the speed of the bare
-network.
+pass, from an empty cache; after it a search of 20 trials, the final training with a test after each
+epoch, the evaluation and the reports, as `zoo tune --trials 20 --train` does. The naive way does
+the same with a forward pass over the pictures in every epoch of every trial; its count follows from
+the epochs that were really trained. Asked for: at most 1.1 passes, and a pass at 80 % or more of
+the speed of the bare network.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def main() -> None:
         tuning.open_dataset = lambda *_, **__: data  # the part, not the whole
         before = cpu()
         found = tuning.tune(
-            MODEL, "cifar10", preset="paper", recipe="default", trials=options.trials, train=True,
-            quiet=True, runs=Path(folder) / "runs",
+            MODEL, "cifar10", trials=options.trials, train=True, quiet=True,
+            runs=Path(folder) / "runs",
         )  # fmt: skip
         rest_seconds = cpu() - before
         assert found.trained is not None

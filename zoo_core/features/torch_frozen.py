@@ -7,10 +7,11 @@ pictures: its file has the head and the digest of the backbone.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -43,6 +44,7 @@ from zoo_core.train.torch_task import Classification, Update
 from zoo_core.train.torch_trainer import TorchTrainer, to_arrays
 from zoo_core.types import FrozenDict, ModelEntry
 
+Spec = dict[str, tuple[tuple[int, ...], str]]
 OPTIONS = {"dtype": DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
 BACKBONE = "backbone."
 LBFGS = "zoo_core.features.torch_frozen:Lbfgs"
@@ -52,7 +54,16 @@ TIMED = 16  # pictures that say how long one takes from its pixels on
 
 
 class FrozenTrainer(TorchTrainer):
+    # Of the last model: a search asks for the same a hundred times, and a backbone is large.
+    _last: ClassVar[tuple[str, Spec]] = ("", {})
+
     # ------------------------------------------------------------ weights
+
+    def _whole_spec(self, entry: ModelEntry, config: Mapping[str, Any]) -> Spec:
+        key = json.dumps([entry.target, config], sort_keys=True, default=str)
+        if FrozenTrainer._last[0] != key:
+            FrozenTrainer._last = key, super().tensor_spec(entry, config)
+        return FrozenTrainer._last[1]
 
     def complete(self, entry: ModelEntry, config: Mapping[str, Any], say: Say) -> dict[str, Any]:
         """The options of a model to train, with its backbone named by digest; fetched if needed."""
@@ -62,7 +73,7 @@ class FrozenTrainer(TorchTrainer):
     def _backbone_weights(
         self, entry: ModelEntry, config: Mapping[str, Any], say: Say
     ) -> BackboneWeights:
-        whole = super().tensor_spec(entry, config)
+        whole = self._whole_spec(entry, config)
         spec = {
             name.removeprefix(BACKBONE): shape
             for name, shape in whole.items()
@@ -74,9 +85,9 @@ class FrozenTrainer(TorchTrainer):
         self, entry: ModelEntry, config: Mapping[str, Any]
     ) -> dict[str, tuple[tuple[int, ...], str]]:
         """Of the head alone, where the options name the backbone by digest."""
-        spec = super().tensor_spec(entry, config)
+        spec = self._whole_spec(entry, config)
         if not digest_in(config):
-            return spec
+            return dict(spec)
         return {name: shape for name, shape in spec.items() if not name.startswith(BACKBONE)}
 
     def assemble(
