@@ -1,6 +1,6 @@
 """A search and a training on cached features, in units of one forward pass, in one run.
 
-    python benchmarks/frozen.py [--pictures 5000] [--trials 20]
+    python benchmarks/frozen.py [--pictures 10000] [--trials 20]
 
 A part of CIFAR-10, EfficientNet-Lite0 at 224 pixels with its real weights. The speed of the bare
 network on preprocessed batches in memory, just as the pass runs it (batch norms folded, channels
@@ -39,7 +39,7 @@ BARE_SECONDS = 15.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pictures", type=int, default=5000, help="of the training set")
+    parser.add_argument("--pictures", type=int, default=10_000, help="of the training set")
     parser.add_argument("--trials", type=int, default=20)
     options = parser.parse_args()
     data = part_of(datasets.open_dataset("cifar10"), options.pictures)

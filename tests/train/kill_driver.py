@@ -78,7 +78,8 @@ def main() -> None:
     if len(sys.argv) > 5:
         SETTINGS.update(json.loads(sys.argv[5]))
     trainer_of(registry().models.get(model))  # imports its framework before the forks,
-    importlib.import_module("torch._dynamo")  # and what the first optimiser would import
+    if "torch" in sys.modules:
+        importlib.import_module("torch._dynamo")  # and what the first optimiser would import
     _, undisturbed = train(folder / "whole", model, 0, chance)
     killed, disturbed = train(folder / "killed", model, kills, chance)
     print(killed, undisturbed, disturbed)

@@ -93,24 +93,17 @@ for arguments in (
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
 def test_killed_at_many_points_it_ends_with_the_same_weights(tmp_path):
     settings = {"data": {**SMALL, "train_size": 600}, "model": {}, "augment": ["affine:10"]}
-
-    def drive(folder, kills):
-        driver = ROOT / "tests" / "train" / "kill_driver.py"
-        arguments = [tmp_path / folder, str(kills), "1", "lenet_numpy", json.dumps(settings)]
-        done = subprocess.run(
-            [sys.executable, driver, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=environment(ZOO_CACHE=str(tmp_path), OMP_NUM_THREADS="1"),
-        )
-        assert done.returncode == 0, done.stderr
-        killed, digest = done.stdout.split()
-        return int(killed), digest
-
-    _, undisturbed = drive("whole", 0)
-    killed, disturbed = drive("killed", 6)
-    assert killed >= 3, "the training was over before it could be killed"
+    driver = ROOT / "tests" / "train" / "kill_driver.py"
+    done = subprocess.run(
+        [sys.executable, driver, tmp_path, "6", "1", "lenet_numpy", json.dumps(settings)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(ZOO_CACHE=str(tmp_path), OMP_NUM_THREADS="1"),
+    )
+    assert done.returncode == 0, done.stderr
+    killed, undisturbed, disturbed = done.stdout.split()
+    assert int(killed) >= 3, "the training was over before it could be killed"
     assert disturbed == undisturbed
 
 
