@@ -83,6 +83,15 @@ class Weights(
                   "package:PATH, file:/DIR@REVISION or hf:ORG/NAME@REVISION")  # fmt: skip
 
     @property
+    def backbone(self) -> str | None:
+        """Of a frozen model: the digest of the backbone that is not in the file, or "" where it is.
+
+        None for all other models.
+        """
+        told = self.config.get("backbone_weights")
+        return None if told is None else str(told)
+
+    @property
     def tag(self) -> str:
         return self.name.partition(".")[2]
 

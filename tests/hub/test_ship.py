@@ -138,8 +138,8 @@ def test_a_dry_run_of_all_sends_nothing(carried, hub, token, capsys):
         (["--to", "package:x"], "as it is"),
         (["--to", "hf:org", "--tag", "x"], "as it is"),
         (["latest", "--to", "hf:org"], "name one run, or --all"),
-        (["--to", "hf:org/name"], "is no repository"),
-        (["--to", "org"], "is no repository"),
+        (["--to", "hf:org/name"], "is no place for several"),
+        (["--to", "org"], "is no place for several"),
     ],
 )
 def test_what_all_cannot_mean(carried, arguments, words):

@@ -34,7 +34,7 @@ def show_weights(text: str, dataset: str, plugin: str, as_json: bool) -> None:
             ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"],
             [
                 [r["name"], r["dataset"], r["parameters"],
-                 size(r["bytes"]) + " + backbone" * (r["backbone"] is not None),
+                 size(r["bytes"]) + " + backbone" * bool(r["backbone"]),
                  score(r["metrics"]), r["here"], r["install"] or "-"]
                 for r in rows
             ],
@@ -73,7 +73,7 @@ def row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[st
         "dataset": weights.dataset,
         "parameters": weights.parameters,
         "bytes": weights.bytes,
-        "backbone": backbone_of(weights),
+        "backbone": weights.backbone,
         "metrics": weights.metrics,
         "here": weights.sha256 in here or packaged_file(one) is not None,
         "install": "" if known else f"pip install {weights.distribution}",
@@ -82,12 +82,6 @@ def row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[st
         "sources": weights.sources,
         "manifest": one.manifest,
     }
-
-
-def backbone_of(weights: Weights) -> str | None:
-    """The digest of a frozen backbone that is not in the file; see docs/frozen.md."""
-    told = weights.config.get("backbone_weights")
-    return told if isinstance(told, str) and told.startswith("sha256:") else None
 
 
 def score(metrics: dict[str, float]) -> str | None:

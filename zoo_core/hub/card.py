@@ -126,12 +126,11 @@ def _size(bytes_: int) -> str:
 
 def _backbone(weights: Weights) -> str:
     """Whether the file is all that one needs."""
-    told = weights.config.get("backbone_weights")
-    if told is None:
+    if weights.backbone is None:
         return ""
-    return (
-        "; the frozen backbone is found or fetched by its digest" if told else ", backbone inside"
-    )
+    if weights.backbone:
+        return "; the frozen backbone is found or fetched by its digest"
+    return ", backbone inside"
 
 
 def _figure(name: str, value: float) -> str:
@@ -169,7 +168,7 @@ def _training(weights: Weights, training: Mapping[str, Any]) -> str:
         sentences.append(f"The best epoch of the validation loss was {result['best_epoch']}.")
     if recipe["subset"] < 1:
         sentences.append(f"Only {recipe['subset']:.0%} of the training set was used.")
-    if "backbone_weights" in weights.config:
+    if weights.backbone is not None:
         sentences.append("Its backbone was not trained; only the head on its features was.")
     if training["init"]:
         sentences.append("It did not start from random weights but from trained ones.")

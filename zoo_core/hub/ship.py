@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -123,6 +124,11 @@ def plan_shipped(one: Listed, organisation: str) -> Plan:
     """Their publication: the same bytes in a repository with the name of the weights."""
     path = packaged_file(one)
     assert path is not None
+    if not re.fullmatch(r"hf:[^/]+|file:.+", organisation):
+        raise UsageError(
+            f"{organisation!r} is no place for several repositories",
+            "write hf:ORGANISATION or file:FOLDER",
+        )
     repository, _ = open_repository(f"{organisation}/{one.weights.name.replace('.', '-')}")
     weights = msgspec.structs.replace(one.weights, file=MODEL, sources=())
     told = _training_file(path)
