@@ -238,7 +238,7 @@ def test_without_matplotlib_the_report_has_its_tables(tmp_path, monkeypatch):
 
 
 def test_labels_are_spread_until_they_can_be_read():
-    from zoo_core.report.pictures import spread
+    from zoo_core.report.drawing import spread
 
     assert spread([0.2, 0.8], 0.1) == [0.2, 0.8]
     for places in ([0.5] * 6, [0.0, 0.0, 0.01], [1.0, 0.99, 1.0], list(np.linspace(0, 1, 40))):

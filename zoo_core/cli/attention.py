@@ -39,7 +39,8 @@ def command(
     attention that the class token gives to each patch is laid over the PICTURE.
     """
     try:
-        from zoo_core.report.pictures import FORMATS, draw_attention
+        from zoo_core.report.attention import draw_attention
+        from zoo_core.report.drawing import FORMATS
     except ImportError as error:
         raise MissingDependency(
             "drawing attention needs matplotlib", "pip install 'zoo-core[report]'"

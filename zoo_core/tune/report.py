@@ -244,7 +244,8 @@ def facts(
 
 def draw(search: Search, plan: Plan, trials: Sequence[Trial], classes: int) -> list[str]:
     try:
-        from zoo_core.report import pictures
+        from zoo_core.report.comparison import Line, draw_comparison
+        from zoo_core.tune import pictures
     except ImportError:
         return []
     folder = search.path / "pictures"
@@ -271,7 +272,7 @@ def draw(search: Search, plan: Plan, trials: Sequence[Trial], classes: int) -> l
         pictures.draw_sweep(folder / "axes.png", axes, runs, title, chance, y)
         drawn.append("axes.png")
     lines = [
-        pictures.Line(
+        Line(
             " ".join(as_typed(value) for value in trial.parameters.values()),
             curves_of(trial.curve), trial.seconds, score(trial),
         )
@@ -279,7 +280,7 @@ def draw(search: Search, plan: Plan, trials: Sequence[Trial], classes: int) -> l
         if trial.curve
     ]  # fmt: skip
     if lines:
-        pictures.draw_comparison(folder / "curves.png", lines)
+        draw_comparison(folder / "curves.png", lines)
         drawn.append("curves.png")
     return drawn
 
