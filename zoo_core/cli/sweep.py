@@ -82,7 +82,7 @@ def command(
 
     texts = grid_texts(grid)
     sweep_plan(entry, dataset, grid=texts, **asked)
-    from zoo_core.train.training import command_line
+    from zoo_core.train.document import command_line
     from zoo_core.tune import tuning
 
     show(tuning.sweep(model, dataset, grid=texts, command=command_line(), **how, **asked), as_json)

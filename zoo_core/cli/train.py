@@ -114,6 +114,7 @@ def command(
     override(choose_recipe(entry, recipe), settings)
 
     from zoo_core.train import training
+    from zoo_core.train.document import command_line
 
     if tune:
         from zoo_core.tune.tuning import tune as search
@@ -121,7 +122,7 @@ def command(
         del how["report"]  # the search's report names the run's
         found = search(
             model, dataset or asked.dataset, recipe=recipe, settings=settings, device=device,
-            command=training.command_line(), train=True, **how,
+            command=command_line(), train=True, **how,
         )  # fmt: skip
         _show(found.trained, as_json)
         return
@@ -131,7 +132,7 @@ def command(
         recipe=recipe,
         settings=settings,
         device=device,
-        command=training.command_line(),
+        command=command_line(),
         **how,
     )
     _show(result, as_json)

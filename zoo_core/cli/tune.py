@@ -95,7 +95,7 @@ def command(
     from zoo_core.tune.plan import tune_plan
 
     tune_plan(entry, dataset, settings=settings, space=space, train=train, **asked)
-    from zoo_core.train.training import command_line
+    from zoo_core.train.document import command_line
     from zoo_core.tune import tuning
 
     result = tuning.tune(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +16,19 @@ from zoo_core.data.datasets import is_path, open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.files import atomic_write
-from zoo_core.hub.find import find
-from zoo_core.hub.load import fitting, tensors_of
 from zoo_core.models import assemble, check_options, trainer_of
 from zoo_core.registry import qualified_name, registry
 from zoo_core.targets import describe, resolve
 from zoo_core.tensors import to_bytes
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display, open_display
+from zoo_core.train.document import describe_run, environment
 from zoo_core.train.events import Events
 from zoo_core.train.job import Fitted, Job, Trainer, process
-from zoo_core.train.run import FORMAT, Run, find_run, new_run, runs_root
+from zoo_core.train.run import Run, find_run, new_run, runs_root
 from zoo_core.train.settings import choose_recipe, override
+from zoo_core.train.start import pretrained_tensors, tensors_of_weights
 from zoo_core.types import ModelEntry, Recipe
-
-TensorSpec = Mapping[str, tuple[tuple[int, ...], str]]  # name -> shape, dtype
 
 
 @dataclass(frozen=True)
@@ -113,9 +108,9 @@ def prepare(
     spec = trainer.tensor_spec(entry, config)
     init = None
     if chosen.init:
-        init = _initial_tensors(chosen.init, spec, runs, display)
+        init = tensors_of_weights(chosen.init, spec, runs, display)
     elif "pretrained" in entry.capabilities:
-        init = _pretrained_tensors(entry, config, spec, display)
+        init = pretrained_tensors(entry, config, spec, display)
         # Where training started is said in the recipe; the trained model is whole without it.
         config |= {"weights": entry.options["weights"]}
     return replace(job, config=config, init=init), trainer
@@ -333,123 +328,5 @@ def _write_predictions(run: Run, labels: np.ndarray | None, probabilities: np.nd
         temporary.write_bytes(to_bytes(tensors))
 
 
-def describe_run(
-    job: Job, trainer: Trainer, recipe_name: str, reference: str, command: str
-) -> dict[str, Any]:
-    """What run.json says when the run starts."""
-    entry, provider = job.entry, job.entry.provider
-    described = trainer.describe(trainer.sketch(entry, job.config))
-    train, validation = job.parts
-    return {
-        "format": FORMAT,
-        "status": "running",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "model": {
-            "name": entry.name,
-            "plugin": provider.plugin if provider else "",
-            "distribution": provider.distribution if provider else "",
-            "version": provider.version if provider else "",
-            "trainer": entry.trainer,
-            "framework": entry.framework,
-            "task": entry.task,
-            "kinds": entry.kinds,
-            "config": job.config,
-        },
-        "dataset": {
-            "reference": reference,
-            "name": job.dataset.name,
-            "options": job.recipe.data,
-            "digest": job.dataset.digest,
-            "classes": job.dataset.classes,
-            "train": len(train),
-            "validation": len(validation),
-            "test": len(job.dataset.test) if job.dataset.test else 0,
-        },
-        "recipe_name": recipe_name,
-        "recipe": asdict(job.recipe),
-        "preprocess": job.preprocess.to_dict(),
-        "environment": environment(trainer, entry, job.device),
-        "parameters": {
-            "trainable": described.trainable,
-            "total": described.total,
-            "bytes": described.bytes,
-        },
-        "structure": described.structure,
-        "result": None,
-        "error": "",
-    }
-
-
-def environment(trainer: Trainer, entry: ModelEntry, device: str) -> dict[str, Any]:
-    """What the bytes of the result depend on, besides the settings."""
-    import zoo
-
-    provider = entry.provider
-    return {
-        "zoo-core": zoo.__version__,
-        **({provider.distribution: provider.version} if provider else {}),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        **trainer.environment(device),
-        "processes": process()[1],
-        "platform": platform.platform(),
-        "processor": processor(),
-    }
-
-
-def processor() -> str:
-    """The name of the processor, where the platform tells."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def _initial_tensors(
-    reference: str,
-    spec: TensorSpec,
-    runs: Path | None,
-    display: Display,
-) -> dict[str, np.ndarray]:
-    """Tensors of trained weights that fit the new model; the rest, the head usually, start anew."""
-    found = find(reference, runs)
-    return _fitting(found.source, tensors_of(found), spec, display)
-
-
-def _pretrained_tensors(
-    entry: ModelEntry, config: Mapping[str, Any], spec: TensorSpec, display: Display
-) -> dict[str, np.ndarray]:
-    """What the `pretrained` capability of a model gives it to start from."""
-    give = resolve(entry.capabilities["pretrained"], f"model {entry.name!r}")
-    found = give(config, display.say)
-    return _fitting(config.get("weights") or "pretrained weights", found, spec, display)
-
-
-def _fitting(
-    source: str, found: Mapping[str, np.ndarray], spec: TensorSpec, display: Display
-) -> dict[str, np.ndarray]:
-    kept = fitting(found, spec)
-    if not any(array.ndim > 1 for array in kept.values()):
-        raise UsageError(
-            f"no weight of {source} fits this model",
-            "its options, channels for example, must be those of the trained model",
-        )
-    new = [name for name in spec if name not in kept]
-    sentence = f"Starting from {source}: {len(kept)} of {len(spec)} tensors"
-    display.say(sentence + (f"; new: {', '.join(new)}." if new else "."))
-    return kept
-
-
 def _tuples(config: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
-
-
-def command_line() -> str:
-    """How this process was started, for run.json."""
-    import shlex
-
-    return shlex.join(["zoo", *sys.argv[1:]])

@@ -15,6 +15,7 @@ from zoo_core.targets import describe
 from zoo_core.train import training
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
+from zoo_core.train.document import describe_run
 from zoo_core.train.run import Run
 from zoo_core.train.settings import override
 from zoo_core.tune.plan import Plan
@@ -75,7 +76,7 @@ def run_trial(
         begun = run.settings_file.exists()
         if not begun:
             run.path.mkdir(parents=True, exist_ok=True)
-            document = training.describe_run(job, trainer, plan.recipe_name, plan.dataset, "")
+            document = describe_run(job, trainer, plan.recipe_name, plan.dataset, "")
             run.write({"name": run.name, **document})
         job = replace(job, run=run, resume_from=run if begun else None, give_up=give_up)
         training.execute(job, trainer, report=False)

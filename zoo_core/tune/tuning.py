@@ -19,6 +19,7 @@ from zoo_core.report.facts import final_scores
 from zoo_core.targets import describe
 from zoo_core.train import training
 from zoo_core.train.display import Display, open_display
+from zoo_core.train.document import describe_run, environment
 from zoo_core.train.job import process
 from zoo_core.train.run import Run, new_run, runs_root
 from zoo_core.train.settings import override
@@ -167,7 +168,7 @@ def _check(
     about = {
         "dataset": {"name": data.name, "digest": data.digest, "classes": len(data.classes),
                     "train": len(job.parts[0]), "validation": len(job.parts[1])},
-        "environment": training.environment(trainer, entry, plan.device),
+        "environment": environment(trainer, entry, plan.device),
     }  # fmt: skip
     return searcher, about
 
@@ -283,7 +284,7 @@ def _train_best(
         job = replace(job, run=run, resume_from=run)
     else:
         command = f"zoo train --config {search.name}/best.toml"
-        document = training.describe_run(job, trainer, plan.recipe_name, plan.dataset, command)
+        document = describe_run(job, trainer, plan.recipe_name, plan.dataset, command)
         run = new_run(root, entry.name, data.name)
         run.write({"name": run.name, **document})
         search.update(trained=run.name)
