@@ -14,8 +14,13 @@ EXAMPLE = ROOT / "docs" / "examples" / "zoo-mixer"
 
 
 def uv(*arguments: object) -> None:
+    """A registry that stands still is asked once more."""
     command = [sys.executable, "-m", "uv", *map(str, arguments), "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    how = {"capture_output": True, "text": True, "env": environment()}
+    try:
+        done = subprocess.run(command, timeout=120, **how)
+    except subprocess.TimeoutExpired:
+        done = subprocess.run(command, timeout=400, **how)
     assert done.returncode == 0, done.stderr
 
 
