@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,8 @@ def list_(as_json: bool) -> None:
               "dtype", "#size", "used", "state"]  # fmt: skip
     for row in rows:
         row["size"] = size(row["bytes"])
+        if "used" in row:  # people read their own time, programs the one that all share
+            row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
     print_table(titles, [[row.get(title.lstrip("#")) for title in titles] for row in rows])
     print_total(rows)
 
@@ -251,7 +253,7 @@ def about(file: FeatureFile) -> dict[str, Any]:
         "pictures": progress.rows,
         "width": progress.width,
         "dtype": key["dtype"],
-        "used": time.strftime("%Y-%m-%d %H:%M", time.localtime(file.last_used)),
+        "used": datetime.fromtimestamp(file.last_used, UTC).isoformat(timespec="seconds"),
         "state": "complete" if complete else f"{progress.done:,} of {progress.rows:,}",
     }
 
