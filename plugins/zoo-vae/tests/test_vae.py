@@ -15,6 +15,7 @@ from zoo_vae.vqvae import VQVAE, Codebook, VQVAETask
 
 import zoo
 from zoo_core.data.loader import Batch
+from zoo_core.train.training import train
 
 SMALL = {"image_size": 8, "latent": 4}
 
@@ -195,6 +196,24 @@ def test_a_dead_codebook_is_said_and_use_is_measured():
     assert found["perplexity"] == pytest.approx(1)
     remark = VQVAETask(model, zoo.Recipe(), ()).remarks([{"test_codes_used": 0.125}])
     assert "12%" in remark[0]
+
+
+# ---------------------------------------------------------------- whole trainings
+
+
+def test_clusters_change_nothing_of_how_a_vae_learns(tmp_path):
+    few = {"epochs": 1, "batch_size": 16, "data": {"train_size": 48, "test_size": 16}}
+    plain, clustered = (
+        zoo.load(
+            train(
+                name, "synthetic", runs=tmp_path, quiet=True, report=False,
+                settings={**few, "model": {**SMALL, **options}},
+            ).path
+        ).state_dict()
+        for name, options in (("vae", {}), ("vae_cluster", {"clusters": 3}))
+    )  # fmt: skip
+    assert clustered.keys() - plain.keys() == {"centres", "names"}
+    assert all(torch.equal(clustered[name], tensor) for name, tensor in plain.items())
 
 
 # ---------------------------------------------------------------- what is refused
