@@ -6,7 +6,7 @@
                                             also measure the feature distance of generative runs
 
 Runs that differ by their seed alone are one figure, their mean. Models that generate have a table
-of their own, and their pictures are kept beside run.json.
+of their own besides, and their pictures are kept beside run.json.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shlex
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def keep(run: Path, classifier: str) -> None:
     words = [document["model"]["name"], document["dataset"]["name"], recipe_name(document)]
     name = "-".join(re.sub(r"[^\w]+", "_", word) for word in words)
     path = DOCS / "results" / f"{name}-seed{document['recipe']['seed']}.json"
-    if is_generative(document):
+    if generates(document):
         if classifier and "generate" in registry().models.get(words[0]).capabilities:
             document["result"]["distance"] = distance(run, classifier)
         keep_pictures(run, path)
@@ -119,8 +119,12 @@ def keep(run: Path, classifier: str) -> None:
     print(path.name)
 
 
-def is_generative(document: dict[str, Any]) -> bool:
+def generates(document: dict[str, Any]) -> bool:
     return "generation" in document["model"]["kinds"]
+
+
+def classifies(document: dict[str, Any]) -> bool:
+    return "classification" in document["model"]["kinds"]
 
 
 def distance(run: Path, classifier: str) -> dict[str, object]:
@@ -181,7 +185,9 @@ def recipe_name(document: dict[str, Any]) -> str:
 Key = tuple[str, str, str]  # model, dataset, recipe
 
 
-def kept_runs(*, generative: bool) -> list[tuple[Key, list[tuple[str, dict[str, Any]]]]]:
+def kept_runs(
+    wanted: Callable[[dict[str, Any]], bool],
+) -> list[tuple[Key, list[tuple[str, dict[str, Any]]]]]:
     """The runs that are kept, by what they have in common but for the seed."""
     rows: dict[Key, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for path in sorted((DOCS / "results").glob("*.json")):
@@ -189,7 +195,7 @@ def kept_runs(*, generative: bool) -> list[tuple[Key, list[tuple[str, dict[str, 
             continue  # what searches found; docs/search.md tells of them
         document = json.loads(path.read_text(encoding="utf-8"))
         key = document["model"]["name"], document["dataset"]["name"], recipe_name(document)
-        if is_generative(document) == generative:
+        if wanted(document):
             rows[key].append((path.name, document))
     order = list(registry().models.labels())
     return sorted(rows.items(), key=lambda row: (order.index(row[0][0]), row[0]))
@@ -281,7 +287,7 @@ class Trained:
 
 def classifiers() -> list[Trained]:
     figures: dict[tuple[str, str], dict[str, Figure]] = defaultdict(dict)
-    for (model, dataset, recipe), found in kept_runs(generative=False):
+    for (model, dataset, recipe), found in kept_runs(classifies):
         names, documents = zip(*found, strict=True)
         figures[model, dataset][recipe] = Figure(list(names), list(documents))
     return [
@@ -354,7 +360,7 @@ def other_runs() -> str:
     """Other recipes than these two, and parts of the training set."""
     titles = "model", "dataset", "recipe", "reported", "accuracy", "epochs", "CPU minutes"
     rows = []
-    for (model, dataset, recipe), found in kept_runs(generative=False):
+    for (model, dataset, recipe), found in kept_runs(lambda document: not generates(document)):
         if recipe not in ("paper", "default"):
             names, documents = zip(*found, strict=True)
             figure = Figure(list(names), list(documents))
@@ -378,7 +384,7 @@ def generative_table() -> str:
     )  # fmt: skip
     rows = [
         generative_cells(*key, name, document)
-        for key, found in kept_runs(generative=True)
+        for key, found in kept_runs(generates)
         for name, document in found
     ]
     return markdown(titles, rows)
@@ -404,7 +410,7 @@ def generative_cells(
         dataset,
         recipe,
         f"{document['parameters']['trainable']:,}",
-        REPORTED.get((model, recipe.partition(",")[0]), "-"),
+        REPORTED.get((model, "paper"), "-"),
         accuracy,
         *figures,
         f"{apart['feature_distance']:.1f}" if apart else "-",
