@@ -53,3 +53,8 @@ def zoo_models():
             reference="https://arxiv.org/abs/1610.09585",
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_gan:weights.json"]
