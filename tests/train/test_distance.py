@@ -70,6 +70,15 @@ def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypat
     measured = feature_distance(source, data, judge)
     assert measured.weights == zoo.load(judge).zoo.digest
     assert measured.to_dict()["samples"] == 300
+    assert measured.real is None  # 64 pictures for training do not compare with 300
+
+
+def test_training_pictures_show_how_near_samples_could_come(trained):
+    judge, vae = map(str, trained)
+    source, _ = load_source(vae)
+    data = open_dataset("synthetic", train_size=600, test_size=300)
+    measured = feature_distance(source, data, judge)
+    assert 0 < measured.to_dict()["of_training_pictures"] < 0.5 * measured.value
 
 
 def test_what_cannot_be_measured_gets_a_sentence(trained):

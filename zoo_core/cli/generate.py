@@ -97,4 +97,6 @@ def command(
             f"Feature distance: {measured['feature_distance']} ({measured['samples']:,} samples, "
             f"{measured['dataset']}, {measured['classifier']})"
         )
+        if measured["of_training_pictures"] is not None:
+            click.echo(f"As many training pictures: {measured['of_training_pictures']}")
     click.echo(f"Picture: {output}")

@@ -2,7 +2,8 @@
 
 The Frechet distance between two Gaussians, fitted to the classifier's features of the test set and
 to those of as many samples. It is called feature distance: it is not FID, which uses another
-network, and it compares with nothing that was not measured with the same weights.
+network, and it compares with nothing that was not measured with the same weights. How near samples
+could come, as many pictures of the training set show.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo_core.data.arrays import Dataset
+from zoo_core.data.arrays import Dataset, Split
 from zoo_core.errors import UsageError
 from zoo_core.files import atomic_write
 from zoo_core.paths import cache_dir
@@ -38,6 +39,7 @@ class Distance:
     """A feature distance, and all that it depends on."""
 
     value: float
+    real: float | None  # of the training set; None where that is too small
     samples: int
     weights: str  # of the classifier, by digest
     classifier: str
@@ -46,6 +48,7 @@ class Distance:
     def to_dict(self) -> dict[str, object]:
         return {
             "feature_distance": round(self.value, 4),
+            "of_training_pictures": None if self.real is None else round(self.real, 4),
             "samples": self.samples,
             "classifier": self.classifier,
             "classifier_sha256": self.weights,
@@ -80,11 +83,24 @@ def feature_distance(
     count = min(most, len(pictures))
     digest = judge.model.zoo.digest
     say(f"Comparing {count:,} samples with as many pictures of {data.name}'s test set ...")
-    real = _kept(
-        f"{digest}/{data.digest}/{count}", lambda: statistics(judge, pictures.images[:count])
-    )
+
+    def of(split: Split) -> Statistics:
+        # Any of them: the pictures of a folder lie there class by class.
+        some = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
+        return statistics(judge, split.images[some])
+
+    key = f"{digest}/{data.digest}/{count}"
+    test = _kept(f"{key}/test", lambda: of(pictures))
+    train = _kept(f"{key}/train", lambda: of(data.train)) if len(data.train) >= count else None
     made = statistics(judge, source.sample(count, seed).images)
-    return Distance(frechet(real, made), count, digest, judge.source, data.name)
+    return Distance(
+        frechet(test, made),
+        frechet(test, train) if train else None,
+        count,
+        digest,
+        judge.source,
+        data.name,
+    )
 
 
 def statistics(judge: Loaded, images: np.ndarray) -> Statistics:
