@@ -10,6 +10,9 @@ import pytest
 from PIL import Image
 from support import environment
 
+import zoo
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.train.generate import Source
 from zoo_core.train.training import train
 
 DATA = {"train_size": 64, "test_size": 40}
@@ -111,6 +114,40 @@ def test_clusters_are_asked_for_by_their_names(trained, zoo_there, json_there):
                  if name not in names)  # fmt: skip
     done = zoo_there("generate", run, "--class", other, status=2)
     assert names[0] in done.stderr and "cannot be asked for" in done.stderr
+
+
+def test_names_that_several_conditions_share_are_numbered():
+    class Numbers(zoo.Generator):
+        noise = (1,)
+
+        def draw(self, noise, conditions):
+            return np.full((len(noise), 3, 2, 2), conditions[:, None, None, None] / 10, np.float32)
+
+    preprocess = Preprocess(size=2, channels=3, mean=(0.0,) * 3, std=(1.0,) * 3)
+    source = Source(Numbers(None), preprocess, ("ship", "Deer", "ship"))
+    assert source.sample(3).names == ("ship 1", "Deer", "ship 2")
+    assert source.sample(4, condition="ship").names == ("ship 1", "ship 2") * 2
+    assert source.sample(1, condition="ship 2").images[0, 0, 0, 0] == round(255 * 0.2)
+    assert source.sample(2, condition="deer").names == ("Deer", "Deer")
+
+
+@pytest.mark.parametrize(
+    "mistake, sentence",
+    [
+        ({"condition": 6}, "by its name, not by 6"),
+        ({"seed": -1}, "a seed is 0 or more"),
+        ({"count": 0}, "at least one sample"),
+    ],
+)
+def test_mistakes_in_python_get_a_sentence_too(trained, monkeypatch, mistake, sentence):
+    monkeypatch.chdir(trained)
+    with pytest.raises(zoo.ZooError, match=sentence):
+        zoo.generate(run_of(trained, "acgan"), **mistake)
+
+
+def test_nobody_trains_a_model_to_learn_that_it_draws_nothing(zoo_there):
+    done = zoo_there("generate", "vqvae", status=2)
+    assert "declares no way to draw samples" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ Examples:
 @click.argument("run", shell_complete=complete_trained)
 @click.option("--class", "condition", default="", help="Only this class; otherwise all in turn.")
 @click.option("--n", "count", type=click.IntRange(1, 10_000), default=64, show_default=True,
-              help="Samples; rows of an interpolation: a share of them.")  # fmt: skip
+              help="Samples; an interpolation has a row for each eight.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
 @click.option("--interpolate", is_flag=True, help="Rows that lead from one sample to another.")
 @click.option("--distance", "classifier", default="",
@@ -43,8 +43,9 @@ def command(
     """Draw pictures from a generative model.
 
     RUN is a path, a name in the runs folder, latest, or weights. The same seed gives the same
-    pictures. The feature distance compares samples with the test set by what a classifier of yours
-    sees in them: smaller is nearer. It is not FID, and compares with figures of the same weights.
+    pictures. The feature distance compares samples with the test set by what a trained
+    classifier sees in them: smaller is nearer. It is not FID, and compares with figures of the same
+    weights.
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"{output} must end in one of {', '.join(FORMATS)}")
@@ -66,11 +67,6 @@ def command(
         columns=columns,
         title=f"{title}: {condition}" if condition else title,
     )
-    try:
-        with atomic_write(output) as temporary:
-            sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
-    except OSError as error:
-        raise ZooError(f"{output} could not be written: {error.strerror}") from error
     measured = {}
     if classifier:
         from zoo_core.data.datasets import open_dataset
@@ -80,6 +76,11 @@ def command(
         measured = feature_distance(
             source, data, classifier, seed=seed, runs=runs, say=note
         ).to_dict()
+    try:
+        with atomic_write(output) as temporary:
+            sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
+    except OSError as error:
+        raise ZooError(f"{output} could not be written: {error.strerror}") from error
     if as_json:
         print_json(
             {

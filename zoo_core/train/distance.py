@@ -78,8 +78,11 @@ def feature_distance(
     if pictures is None or len(pictures) < LEAST:
         raise UsageError(
             f"a feature distance needs a test set of at least {LEAST} pictures, and {data.name} "
-            f"has {len(pictures) if pictures else 0}"
+            f"has {len(pictures) if pictures else 0}",
+            "leave out the distance, or train on a dataset with more",
         )
+    if Path(judge.dataset).name != data.name:
+        say(f"{judge.source} was trained on {judge.dataset}, and the pictures are {data.name}'s.")
     count = min(most, len(pictures))
     digest = judge.model.zoo.digest
     say(f"Comparing {count:,} samples with as many pictures of {data.name}'s test set ...")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import PluginError, UsageError, did_you_mean
+from zoo_core.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.files import atomic_write
 from zoo_core.registry import registry
 from zoo_core.targets import describe, resolve
@@ -68,8 +68,16 @@ class Source:
             self._block(noise[start : start + BLOCK], chosen, start)
             for start in range(0, len(noise), BLOCK)
         ]
-        names = () if chosen is None else tuple(self.names[i] for i in chosen)
+        names = () if chosen is None else tuple(self.labels[i] for i in chosen)
         return Samples(np.concatenate(blocks), names)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names as they are shown: those that several conditions have are numbered."""
+        return tuple(
+            name if self.names.count(name) == 1 else f"{name} {self.names[: i + 1].count(name)}"
+            for i, name in enumerate(self.names)
+        )
 
     def _block(self, noise: np.ndarray, chosen: np.ndarray | None, start: int) -> np.ndarray:
         some = None if chosen is None else chosen[start : start + len(noise)]
@@ -86,6 +94,8 @@ class Source:
 
     def noise(self, count: int, seed: int) -> np.ndarray:
         """The first rows are the same, however many there are."""
+        if count < 1 or seed < 0:
+            raise UsageError("at least one sample is drawn, and a seed is 0 or more")
         rng = np.random.default_rng(seed)
         return rng.standard_normal((count, *self.generator.noise), dtype=np.float32)
 
@@ -94,11 +104,18 @@ class Source:
         return self.draw(self.noise(count, seed), self.choose(count, condition))
 
     def choose(self, count: int, condition: str = "") -> np.ndarray | None:
+        if not isinstance(condition, str):
+            raise UsageError(f"a class is asked for by its name, not by {condition!r}")
         if condition and not self.names:
             raise UsageError("this model is not told what to draw: leave out --class")
         if not self.names:
             return None
-        able = [i for i, name in enumerate(self.names) if condition in ("", name)]
+        asked = condition.casefold()
+        able = [
+            i
+            for i, names in enumerate(zip(self.names, self.labels, strict=True))
+            if not asked or asked in map(str.casefold, names)
+        ]
         if not able:
             known = tuple(dict.fromkeys(self.names))
             hint = did_you_mean(condition, known, f"it knows: {', '.join(known)}")
@@ -138,14 +155,18 @@ def open_source(
     entry: ModelEntry, model: Any, preprocess: Preprocess, classes: Sequence[str]
 ) -> Source:
     """A model as something to draw samples from."""
+    check_able(entry)
+    generator = resolve(entry.capabilities["generate"], f"model {entry.name!r}")(model)
+    return Source(generator, preprocess, tuple(generator.conditions(classes)))
+
+
+def check_able(entry: ModelEntry) -> None:
     if "generate" not in entry.capabilities:
         able = [other.name for other in registry().models if "generate" in other.capabilities]
         raise UsageError(
             f"model {entry.name!r} declares no way to draw samples",
             f"these do: {', '.join(able)}" if able else "a plugin of generative models brings some",
         )
-    generator = resolve(entry.capabilities["generate"], f"model {entry.name!r}")(model)
-    return Source(generator, preprocess, tuple(generator.conditions(classes)))
 
 
 def to_pixels(pictures: np.ndarray, preprocess: Preprocess) -> np.ndarray:
@@ -198,5 +219,12 @@ def load_source(reference: Any, runs: Path | None = None) -> tuple[Source, Any]:
     """Trained weights, or a model of zoo.load, to draw samples from; and what was loaded."""
     from zoo_core.train.predict import in_memory, load_run
 
+    if isinstance(reference, str):
+        try:  # nobody should train a model first, to learn then that it cannot
+            entry = registry().models.get(reference)
+        except ZooError:
+            pass  # a run, or weights
+        else:
+            check_able(entry)
     loaded = load_run(reference, runs) if isinstance(reference, str) else in_memory(reference)
     return open_source(loaded.entry, loaded.model, loaded.preprocess, loaded.classes), loaded

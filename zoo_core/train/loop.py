@@ -291,7 +291,7 @@ class Loop:
             self._check_loss()
             self._save()
             raise Interrupted(
-                f"stopped after epoch {self.epoch + 1}, step {self.batch} "
+                f"stopped in epoch {self.epoch + 1}, after step {self.batch} "
                 f"of {len(self.training)}, and saved",
                 f"zoo train --resume {self.job.run.path}" if self.job.run else "",
                 self.interruption.signal or 2,

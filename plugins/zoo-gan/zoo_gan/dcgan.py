@@ -150,7 +150,8 @@ class Adversarial(zoo.Task):
         if diversity < ALIKE:
             found.append(
                 f"The samples are alike: they vary {diversity:.0%} as much as real pictures do. "
-                "The generator has collapsed to a few of them."
+                "The generator has learned too little yet, or has collapsed to a few of them: more "
+                "epochs help, or model.spectral_norm=true."
             )
         return found
 

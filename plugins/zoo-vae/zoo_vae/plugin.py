@@ -100,7 +100,7 @@ def zoo_models():
         zoo.ModelEntry(
             name="vqvae",
             target="zoo_vae.vqvae:VQVAE",
-            summary="Vector-quantised autoencoder, 512 codes",
+            summary="Vector-quantised autoencoder, 512 codes, no samples",
             kinds=("generation",),
             num_classes=None,
             config={"codes": 512, "width": 64, "output": "sigmoid"},
