@@ -48,7 +48,7 @@ class Venv:
             capture_output=True,
             text=True,
             cwd=self.python.parent,
-            env=environment(),
+            env=environment(ZOO_MANIFEST=str(self.python.parent / "own.json")),
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
