@@ -44,7 +44,7 @@ def test_the_last_layer_sees_the_same_forward_half_either_way():
     ("options", "reason"),
     [
         ({"patch_size": 5}, "patches of 5 pixels do not fill a picture of 32"),
-        ({"read": "middle"}, "read must be last or ends"),
+        ({"read": "middle"}, "read must be last, ends or mean"),
     ],
 )
 def test_options_that_cannot_work_say_why(options, reason):
@@ -52,7 +52,48 @@ def test_options_that_cannot_work_say_why(options, reason):
         zoo.create("patch_lstm", **options)
 
 
-def test_the_paper_reads_the_last_step_and_the_default_both_ends():
+def test_the_mean_hears_every_time_step_alike():
+    torch.manual_seed(0)
+    model = zoo.create("patch_lstm", **SMALL, read="mean").eval()
+    heard = []
+    model.lstm.register_forward_hook(lambda _, inputs, outputs: heard.append(outputs[0]))
+    model.head.register_forward_pre_hook(lambda _, inputs: heard.append(inputs[0]))
+    model(torch.randn(2, 3, 8, 8))
+    states, read = heard
+    assert states.shape == (2, 16, 12)
+    assert torch.allclose(read, states.sum(1) / 16)
+
+
+def test_memory_opens_the_forget_gates_and_no_others():
+    torch.manual_seed(0)
+    forgetful = zoo.create("patch_lstm", **SMALL).lstm
+    torch.manual_seed(0)
+    mindful = zoo.create("patch_lstm", **SMALL, memory=2.0).lstm
+    for name, weights in mindful.named_parameters():
+        changed = (weights != forgetful.get_parameter(name)).nonzero()
+        expected = list(range(6, 12)) if name.startswith("bias_hh") else []
+        assert changed[:, 0].tolist() == expected, name
+        assert (weights[expected] == 2.0).all()
+
+
+def reach(memory: float) -> float:
+    """How much of what the last step says comes from the first row of patches."""
+    torch.manual_seed(0)
+    model = zoo.create("patch_lstm", **SMALL, layers=1, memory=memory).eval()
+    heard = []
+    model.head.register_forward_pre_hook(lambda _, inputs: heard.append(inputs[0]))
+    images = torch.randn(8, 3, 8, 8, requires_grad=True)
+    model(images)
+    heard[0][:, :6].sum().backward()
+    rows = images.grad.abs().sum((0, 1, 3)).unfold(0, 2, 2).sum(1)
+    return float(rows[0] / rows.sum())
+
+
+def test_with_memory_the_last_step_knows_more_of_the_first_row():
+    assert reach(2.0) > 10 * reach(0.0)
+
+
+def test_the_paper_reads_the_last_step_and_the_default_all_of_them():
     entry = zoo.info("patch_lstm")
     assert entry.recipes["paper"].model.get("read", entry.config["read"]) == "last"
-    assert entry.recipes["default"].model["read"] == "ends"
+    assert entry.recipes["default"].model == {"read": "mean", "memory": 2.0}

@@ -10,7 +10,11 @@ class PatchLSTM(nn.Module):
     """`read` says which outputs the head sees.
 
     "last" is the last time step: there the forward half has read every patch and the backward half
-    one alone. "ends" takes each direction where it has read everything.
+    one alone. "ends" takes each direction where it has read everything. "mean" is the average over
+    all time steps: no patch is further from the head than another, so it learns soonest.
+
+    `memory` is the bias of the forget gates at the start. At 0 they are half shut, and a cell fades
+    within one or two patches; at 2 they keep 88 % a step, and it fades over eight.
     """
 
     def __init__(
@@ -25,6 +29,7 @@ class PatchLSTM(nn.Module):
         layers: int = 2,
         dropout: float = 0.1,
         read: str = "last",
+        memory: float = 0.0,
     ) -> None:
         super().__init__()
         if patch_size < 1:
@@ -35,8 +40,8 @@ class PatchLSTM(nn.Module):
                 f"patches of {patch_size} pixels do not fill a picture of {image_size}; "
                 f"try {min(divisors, key=lambda n: abs(n - patch_size))}"
             )
-        if read not in ("last", "ends"):
-            raise ValueError(f"read must be last or ends, not {read!r}")
+        if read not in ("last", "ends", "mean"):
+            raise ValueError(f"read must be last, ends or mean, not {read!r}")
         self.read = read
         self.hidden = hidden
         patches = (image_size // patch_size) ** 2
@@ -47,6 +52,10 @@ class PatchLSTM(nn.Module):
             width, hidden, layers, batch_first=True, bidirectional=True,
             dropout=dropout if layers > 1 else 0.0,
         )  # fmt: skip
+        if memory:
+            for name, bias in self.lstm.named_parameters():
+                if name.startswith("bias_hh"):  # in torch's order: input, forget, cell, output gate
+                    nn.init.constant_(bias[hidden : 2 * hidden], memory)
         self.head = nn.Sequential(
             nn.LayerNorm(2 * hidden),
             nn.Linear(2 * hidden, hidden),
@@ -60,5 +69,7 @@ class PatchLSTM(nn.Module):
         states, _ = self.lstm(self.dropout(patches + self.positions))  # (B, patches, 2 * hidden)
         if self.read == "last":
             return self.head(states[:, -1])  # (B, num_classes)
+        if self.read == "mean":
+            return self.head(states.mean(1))
         forward, backward = states[:, -1, : self.hidden], states[:, 0, self.hidden :]
         return self.head(torch.cat([forward, backward], dim=1))
