@@ -8,6 +8,7 @@ from hub.parts import entry
 from support import ROOT
 
 from zoo_core import manifest
+from zoo_core.cli.list_weights import score
 from zoo_core.errors import ManifestError
 from zoo_core.manifest import Manifest, Weights, all_weights, changing, parse, read, write
 
@@ -185,3 +186,22 @@ def test_an_entry_of_a_plugin_that_is_not_installed_shows_the_pip_command(tmp_pa
     missing = zoo_command("pull", "net", status=1, ZOO_MANIFEST=str(tmp_path / "own.json"),
                           HF_ENDPOINT="http://127.0.0.1:9").stderr  # fmt: skip
     assert "cannot be reached" in missing
+
+
+def test_weights_can_be_filtered_by_what_their_models_do(zoo_command):
+    def names(*filters):
+        return [
+            one["name"]
+            for one in json.loads(zoo_command("list", "--weights", "--json", *filters).stdout)
+        ]
+
+    assert names("--kind", "generation") == ["acgan.cifar10"]
+    assert "cnn.cifar10" in names("--kind", "classification", "--dataset", "cifar10")
+    assert names("--tag", "no-such-tag") == []
+
+
+def test_the_accuracy_of_a_discriminator_is_no_score():
+    figures = {"test_loss": 2.9, "test_discriminator_accuracy": 0.965}
+    assert score(figures) == "loss 2.9"
+    assert score(figures | {"test_accuracy": 0.5}) == "50.00 %"
+    assert score({}) is None

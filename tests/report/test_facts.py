@@ -11,7 +11,6 @@ from zoo_core.errors import ZooError
 from zoo_core.report.facts import (
     class_scores,
     curves_of,
-    duration,
     labels,
     mixups,
     summarize,
@@ -132,11 +131,3 @@ def test_a_label_says_what_sets_a_run_apart(tmp_path):
     assert told(cnn, other) == ["cnn on made_up", "cnn on mnist"]
     assert told(cnn, mlp, wide) == ["cnn", "mlp", "cnn momentum=0.5"]
     assert told(cnn, again) == [cnn.name, again.name]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.84, "0.8 s"), (59, "59.0 s"), (152, "2 min 32 s"), (7500, "2 h 05 min")],
-)
-def test_durations_read_as_people_say_them(seconds, text):
-    assert duration(seconds) == text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 import click
 
 from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.cli.output import note, print_json, print_table
 from zoo_core.errors import UsageError, ZooError
-from zoo_core.report.facts import Summary, curves_of, duration, labels, percent, reading, summarize
+from zoo_core.figures import duration, figure, label, percent, size
+from zoo_core.report.facts import Summary, curves_of, labels, reading, summarize
 from zoo_core.train.run import Run, find_run
 
 MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
@@ -115,6 +116,7 @@ def table_row(row: dict[str, Any], further: Sequence[str]) -> dict[str, object]:
     def shown(name: str, form: Any) -> str | None:
         return None if row[name] is None else form(row[name])
 
+    figures = row["figures"]
     return {
         "model": row["model"],
         "run": row["run"],
@@ -127,15 +129,12 @@ def table_row(row: dict[str, Any], further: Sequence[str]) -> dict[str, object]:
         "#ms/image": shown("inference_ms_per_image", "{:.3g}".format),
         "#loss": shown("loss", "{:.4f}".format),
         "#accuracy": shown("accuracy", percent),
-        **{f"#{name.replace('_', ' ')}": figure(name, row["figures"]) for name in further},
+        **{
+            f"#{label(name)}": None if (found := figures.get(name)) is None else figure(name, found)
+            for name in further
+        },
         "note": row["note"],
     }
-
-
-def figure(name: str, figures: Mapping[str, float]) -> str | None:
-    if name not in figures:
-        return None
-    return percent(figures[name]) if name.endswith("accuracy") else f"{figures[name]:.4g}"
 
 
 def spare_columns(rows: Sequence[dict[str, object]]) -> list[str]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.output import note, print_fields, print_json, print_table, size
+from zoo_core.cli.output import note, print_fields, print_json, print_table
 from zoo_core.errors import DataError, OptionError, UsageError
+from zoo_core.figures import size
 from zoo_core.registry import origin, plugin_of, registry
 
 if TYPE_CHECKING:

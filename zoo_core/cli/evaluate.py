@@ -8,7 +8,7 @@ import click
 
 from zoo_core.cli.names import complete_trained
 from zoo_core.cli.output import print_fields, print_json, print_table
-from zoo_core.report.facts import percent
+from zoo_core.figures import figure, label, percent
 
 
 @click.command(
@@ -43,9 +43,7 @@ def command(run: str, dataset: str, split: str, runs: Path | None, as_json: bool
         if name == "inference_ms_per_image":
             fields["per picture"] = f"{value:.3f} ms"
         elif isinstance(value, float):
-            share = name.endswith("accuracy") or name == "top5"
-            label = "top-5" if name == "top5" else name.replace("_", " ")
-            fields[label] = percent(value) if share else f"{value:.4f}"
+            fields[label(name)] = figure(name, value)
     print_fields(fields)
     if "per_class" not in figures:
         return

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import print_json, size
+from zoo_core.cli.output import print_json
 from zoo_core.errors import UsageError
+from zoo_core.figures import size
 
 FORMATS = (".onnx", ".pt2")
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo_core.cli.names import complete_datasets, complete_models
-from zoo_core.cli.output import note, print_fields, print_json, print_table, size
+from zoo_core.cli.output import note, print_fields, print_json, print_table
 from zoo_core.errors import DataError, UsageError
+from zoo_core.figures import size
 
 if TYPE_CHECKING:
     from zoo_core.features.store import FeatureFile

@@ -27,29 +27,27 @@ Examples:
 @click.option("--trainers", "sort", flag_value="trainers", help="Show trainers.")
 @click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
-@click.option("--kind", "--task", type=click.Choice(KINDS), help="Only models for this task.")
-@click.option("--tag", default="", help="Only models with this tag.")
-@click.option("--dataset", default="", help="Only models trained on this dataset by default.")
+@click.option("--kind", "--task", type=click.Choice(KINDS), help="Only what does this task.")
+@click.option("--tag", default="", help="Only what has this tag.")
+@click.option("--dataset", default="", help="Only what trains on this dataset.")
 @click.option("--plugin", default="", help="Only what this plugin provides.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     text: str, sort: str, kind: str | None, tag: str, dataset: str, plugin: str, as_json: bool
 ) -> None:
-    """Show the models, datasets or trainers that are installed.
+    """Show the models, datasets, trainers or trained weights that there are.
 
     TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries.
     """
     if sort == "weights":
         from zoo_core.cli.list_weights import show_weights
 
-        if kind or tag:
-            raise click.UsageError("--kind and --tag filter models only")
-        show_weights(text, dataset, plugin, as_json)
+        show_weights(text, kind or "", tag, dataset, plugin, as_json)
         return
     known = registry()
     if sort != "models":
         if kind or tag or dataset:
-            raise click.UsageError("--kind, --tag and --dataset filter models only")
+            raise click.UsageError("--kind, --tag and --dataset filter models and weights only")
         catalog: Any = getattr(known, sort)
         entries: list[Any] = [
             entry

@@ -7,25 +7,28 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
-from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.cli.output import note, print_json, print_table
+from zoo_core.figures import label, percent, size
 from zoo_core.hub.store import packaged_file, stored_digests
 from zoo_core.manifest import Listed, Weights, all_weights
-from zoo_core.registry import plugin_of, registry
-from zoo_core.report.facts import percent
+from zoo_core.registry import find_models, plugin_of, registry
 
 
-def show_weights(text: str, dataset: str, plugin: str, as_json: bool) -> None:
+def show_weights(text: str, kind: str, tag: str, dataset: str, plugin: str, as_json: bool) -> None:
     gc.disable()  # for the rest of this process: it would search 10,000 entries for cycles
     listed, problems = all_weights()
+    models = registry().models
+    wanted = {(m.name, plugin_of(m)) for m in find_models(models, kind=kind, tag=tag)}
     chosen = [
         one
         for one in listed
         if (not text or matches(one.weights, text))
         and dataset in ("", one.weights.dataset)
         and plugin in ("", one.weights.plugin)
+        and (not (kind or tag) or (one.weights.model, one.weights.plugin) in wanted)
     ]
     here = stored_digests()
-    installed = {(entry.name, plugin_of(entry)) for entry in registry().models}
+    installed = {(entry.name, plugin_of(entry)) for entry in models}
     rows = [row(one, here, installed) for one in without_copies(chosen)]
     if as_json:
         print_json(rows)
@@ -85,8 +88,8 @@ def row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[st
 
 
 def score(metrics: dict[str, float]) -> str | None:
-    """The accuracy if there is one, otherwise the first figure."""
-    for name, value in metrics.items():
-        if name.endswith("accuracy"):
-            return percent(value)
-    return next((f"{name} {value:.4g}" for name, value in metrics.items()), None)
+    """The accuracy if there is one (that of a GAN's discriminator is none), or the first figure."""
+    if "test_accuracy" in metrics:
+        return percent(metrics["test_accuracy"])
+    name, value = next(iter(metrics.items()), ("", 0.0))
+    return f"{label(name.removeprefix('test_'))} {value:.4g}" if name else None

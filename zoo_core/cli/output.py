@@ -72,16 +72,6 @@ def note(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
-def size(bytes_: int) -> str:
-    """A file size as people say it."""
-    value = float(bytes_)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def width(text: str) -> int:
     """How many columns of a terminal a text takes: Chinese and Japanese signs take two each."""
     if text.isascii():

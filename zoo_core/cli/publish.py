@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo_core.cli.names import complete_runs
-from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.cli.output import note, print_json, print_table
 from zoo_core.errors import WeightsError, ZooError
+from zoo_core.figures import size
 from zoo_core.plugins import load_plugins
 
 if TYPE_CHECKING:

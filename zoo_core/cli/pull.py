@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from zoo_core.cli.names import complete_weights
-from zoo_core.cli.output import print_json, size
+from zoo_core.cli.output import print_json
+from zoo_core.figures import size
 
 
 @click.command(

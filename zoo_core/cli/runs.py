@@ -12,7 +12,8 @@ import click
 from zoo_core.cli.names import complete_runs
 from zoo_core.cli.output import note, print_json, print_table
 from zoo_core.errors import UsageError, ZooError
-from zoo_core.report.facts import QUIET, Summary, duration, percent, summarize_any
+from zoo_core.figures import duration, percent
+from zoo_core.report.facts import QUIET, Summary, summarize_any
 from zoo_core.train.run import all_runs, find_run, runs_root
 
 

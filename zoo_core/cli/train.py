@@ -9,6 +9,7 @@ import click
 
 from zoo_core.cli.names import complete_datasets, complete_models, complete_runs
 from zoo_core.cli.output import print_json
+from zoo_core.figures import named
 
 
 @click.command(
@@ -149,10 +150,8 @@ def _show(result: Any, as_json: bool) -> None:
             }
         )
         return
-    from zoo_core.train.display import figure
-
     figures = [
-        figure(name, value) for name, value in result.metrics.items() if isinstance(value, float)
+        named(name, value) for name, value in result.metrics.items() if isinstance(value, float)
     ]
     click.echo(f"Trained in {result.seconds:.1f} s: {', '.join(figures)}.")
     if result.report:

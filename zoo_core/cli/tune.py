@@ -138,7 +138,7 @@ def refuse_with_resume(ctx: click.Context, *allowed: str) -> None:
 
 
 def show(result: Any, as_json: bool) -> None:
-    from zoo_core.report.facts import percent
+    from zoo_core.figures import percent
     from zoo_core.tune.display import settings_text
     from zoo_core.tune.report import table_of
 

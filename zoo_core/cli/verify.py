@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from zoo_core.cli.names import complete_weights
-from zoo_core.cli.output import note, print_json, print_table, size
+from zoo_core.cli.output import note, print_json, print_table
 from zoo_core.errors import ZooError
+from zoo_core.figures import size
 
 
 @click.command(

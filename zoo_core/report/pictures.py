@@ -11,6 +11,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from zoo_core.figures import percent
 from zoo_core.report.drawing import (
     COLOURS,
     COLOURS_OF_CLASSES,
@@ -26,7 +27,7 @@ from zoo_core.report.drawing import (
     short,
     tidy,
 )
-from zoo_core.report.facts import ClassScore, Confusion, Curves, percent
+from zoo_core.report.facts import ClassScore, Confusion, Curves
 
 # ---------------------------------------------------------------- the course of a run
 

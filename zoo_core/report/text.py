@@ -7,16 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from zoo_core.figures import duration, figure, label, percent
 from zoo_core.report.facts import (
     SPLITS,
     Confusion,
     Curves,
     Summary,
     class_scores,
-    duration,
     mixups,
     number,
-    percent,
 )
 from zoo_core.train.run import Run
 from zoo_core.train.settings import what_it_sets
@@ -123,23 +122,21 @@ def results(facts: Facts) -> dict[str, str]:
     epochs += ", stopped early" if result.get("stopped_early") else ""
     epochs += f", best: {result['best_epoch']}" if result.get("best_epoch") else ""
 
-    def figure(value: float | None, form: str) -> str:
+    def known(value: float | None, form: str) -> str:
         return "" if value is None else form.format(value)
 
     found: dict[str, str] = {}
     for name, value in facts.scores.items():
         if number(value) is not None:
-            share = name.endswith("accuracy") or name == "top5"
-            label = "top-5 accuracy" if name == "top5" else name.replace("_", " ")
-            found[f"{facts.split} {label}"] = percent(value) if share else f"{value:.4f}"
+            found[f"{facts.split} {label(name)}"] = figure(name, value)
     found |= {
-        "trainable parameters": figure(sizes.get("trainable"), "{:,}"),
-        "all parameters": figure(sizes.get("total"), "{:,}"),
-        "size": figure(summary.bytes, "{:,} bytes"),
+        "trainable parameters": known(sizes.get("trainable"), "{:,}"),
+        "all parameters": known(sizes.get("total"), "{:,}"),
+        "size": known(summary.bytes, "{:,} bytes"),
         "epochs": epochs,
         "training time": "" if summary.seconds is None else duration(summary.seconds),
-        "training speed": figure(summary.images_per_second, "{:,.0f} images/s"),
-        "inference time": figure(summary.inference_ms_per_image, "{:.3g} ms per image"),
+        "training speed": known(summary.images_per_second, "{:,.0f} images/s"),
+        "inference time": known(summary.inference_ms_per_image, "{:.3g} ms per image"),
         "device": ", ".join(
             str(environment[k]) for k in ("device", "processor") if k in environment
         ),

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from zoo_core.figures import named
+
 REFRESH = 0.25  # seconds between two looks at the running loss
 
 
@@ -103,24 +105,16 @@ def in_notebook() -> bool:
 
 def running(totals: Mapping[str, float]) -> str:
     """The figures beside the step bar: `loss 1.234  accuracy 45.6 %  1,234 images/s`."""
-    return "  ".join(figure(name, value) for name, value in totals.items())
+    return "  ".join(named(name, value) for name, value in totals.items())
 
 
 def epoch_line(line: Mapping[str, Any], epochs: int) -> str:
     """An epoch's metrics as one line."""
     shown = [
-        figure(name, value)
+        named(name, value)
         for name, value in line.items()
         if name.startswith(("train_", "validation_", "test_")) and not name.endswith("top5")
     ]
     width = len(str(epochs))
     tail = f"{line['images_per_second']:,.0f} images/s  {line['seconds']:.1f} s"
     return f"epoch {line['epoch']:>{width}}/{epochs}  {'  '.join(shown)}  {tail}"
-
-
-def figure(name: str, value: float) -> str:
-    if name == "images_per_second":
-        return f"{value:,.0f} images/s"
-    label = name.replace("_", " ")
-    share = name.endswith(("accuracy", "top5"))
-    return f"{label} {100 * value:.2f} %" if share else f"{label} {value:.4f}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from zoo_core.report.facts import duration
+from zoo_core.figures import duration
 from zoo_core.train.display import Bars, Display, open_display
 from zoo_core.train.settings import as_typed
 from zoo_core.tune.plan import Plan

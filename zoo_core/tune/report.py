@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.errors import ZooError
+from zoo_core.figures import duration, percent
 from zoo_core.files import atomic_write
 from zoo_core.registry import registry
-from zoo_core.report.facts import curves_of, duration, number, percent
+from zoo_core.report.facts import curves_of, number
 from zoo_core.report.text import plain, table
 from zoo_core.train.settings import SECTIONS, as_typed
 from zoo_core.tune.display import settings_text
