@@ -243,6 +243,22 @@ def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch
     assert "--set batch_size=32" in caught.value.hint
 
 
+@pytest.mark.parametrize("outputs", [3, 12])
+def test_a_model_that_ignores_the_number_of_classes_is_told_so(make_job, small_mlp, outputs):
+    stubborn = {"target": f"{__name__}:{stubborn_mlp.__name__}", "config": {"outputs": outputs}}
+    with pytest.raises(
+        TrainingError, match=rf"gives \(64, {outputs}\) .* not \(64, 10\)"
+    ) as caught:
+        fit(make_job(replace(small_mlp, **stubborn)))
+    assert "num_classes" in caught.value.hint
+
+
+def stubborn_mlp(num_classes=10, in_channels=3, image_size=32, outputs=3):
+    return torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(in_channels * image_size**2, outputs)
+    )
+
+
 def test_a_full_disk_ends_the_run_with_what_was_saved(tmp_path, monkeypatch, capsys):
     saves = []
     original = Checkpoints.save

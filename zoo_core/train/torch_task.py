@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo_core.data.loader import Batch
+from zoo_core.errors import TrainingError
 from zoo_core.train.job import optimizer_options
 from zoo_core.train.metrics import ClassificationTotals
 from zoo_core.types import Recipe
@@ -90,11 +91,24 @@ class Classification(Task):
     mixes = True
 
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
-        logits = self.model(batch.images)  # (B, classes)
+        logits = self.scores(self.model, batch)
         loss = self.loss(logits, batch)
         update("model", loss)
         right = (logits.detach().argmax(1) == batch.labels).float().mean()
         return {"loss": loss.detach(), "accuracy": right}
+
+    def scores(self, model: nn.Module, batch: Batch) -> Tensor:
+        """(B, classes). A stranger's model may give something else, and must hear of it."""
+        logits: Tensor = model(batch.images)
+        wanted = (len(batch), len(self.classes))
+        given = tuple(getattr(logits, "shape", ())) or type(logits).__name__
+        if given != wanted:
+            raise TrainingError(
+                f"the model gives {given} for {wanted[0]} pictures of {wanted[1]} classes, "
+                f"not {wanted}",
+                "its last layer must have num_classes outputs; zoo plugin check says more",
+            )
+        return logits
 
     def loss(self, logits: Tensor, batch: Batch) -> Tensor:
         smoothing = self.recipe.label_smoothing
@@ -113,7 +127,8 @@ class Classification(Task):
         totals = ClassificationTotals(len(self.classes))
         for batch in batches:
             if len(batch):
-                totals.add(model(batch.images).float().cpu().numpy(), batch.labels.cpu().numpy())
+                scores = self.scores(model, batch).float().cpu().numpy()
+                totals.add(scores, batch.labels.cpu().numpy())
         totals.from_vector(sum_over(totals.to_vector()))
         return totals.summary()
 

@@ -186,7 +186,7 @@ def fit_to_data(
         shapes["num_classes"] = len(data.classes)
     config = check_options(entry, {**shapes, **recipe.model})
     classes = config.get("num_classes")
-    if classes is not None and data.classes and classes < len(data.classes):
+    if classes is not None and data.classes and classes != len(data.classes):
         raise UsageError(
             f"model.num_classes is {classes}, and {data.name} has {len(data.classes)} classes"
         )
