@@ -84,7 +84,13 @@ def main() -> None:
     write(ROOT / "README.md", "results", short_table(models))
     draw_cost(
         [
-            Point(m.dataset, m.model + m.without, 100 * m.default.accuracy, m.default.cpu_minutes)
+            Point(
+                m.dataset,
+                m.model + m.without,
+                100 * m.default.accuracy,
+                m.default.cpu_minutes,
+                m.default.precision,
+            )
             for m in models
             if m.default
         ],
@@ -168,7 +174,8 @@ def without_local(command: str) -> str:
 
 
 def recipe_name(document: dict[str, Any]) -> str:
-    """The recipe, with what was changed of it besides the seed."""
+    """The recipe, with what was changed of it besides the seed and the precision, which the
+    tables name where they name the cost."""
     entry = registry().models.get(document["model"]["name"])
     name = document["recipe_name"]
     known = entry.recipes.get(name) or Recipe()
@@ -176,7 +183,7 @@ def recipe_name(document: dict[str, Any]) -> str:
     changed = {
         key: value
         for key, value in document["recipe"].items()
-        if key not in ("seed", "preprocess") and value != plain[key]
+        if key not in ("seed", "preprocess", "precision") and value != plain[key]
     }
     shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in changed.items()}
     return ", ".join([name, *(f"{key} {value}" for key, value in sorted(shown.items()))])
@@ -229,10 +236,15 @@ class Figure:
     def cpu_minutes(self) -> float:
         return statistics.mean(cpu_seconds(document)[0] for document in self.documents) / 60
 
+    @property
+    def precision(self) -> str:
+        return " and ".join(sorted({d["recipe"]["precision"] for d in self.documents}))
+
     def minutes(self) -> str:
         """An upper bound where a run did not record what the processor worked."""
         known = all(cpu_seconds(document)[1] for document in self.documents)
-        return f"{'' if known else '< '}{self.cpu_minutes:.1f}"
+        how = "" if self.precision == "float32" else f", {self.precision}"
+        return f"{'' if known else '< '}{self.cpu_minutes:.1f}{how}"
 
     def shown(self) -> str:
         seeds = " ".join(

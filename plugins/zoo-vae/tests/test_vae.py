@@ -41,6 +41,13 @@ def test_the_kl_divergence_is_that_of_the_distributions():
     torch.testing.assert_close(kl_to_normal(mu, log_variance), wanted)
 
 
+def test_the_kl_divergence_of_codes_in_16_bits_is_summed_in_32():
+    torch.manual_seed(0)
+    mu, log_variance = torch.randn(3, 128).bfloat16(), torch.randn(3, 128).bfloat16()
+    wanted = kl_to_normal(mu.float(), log_variance.float())
+    torch.testing.assert_close(kl_to_normal(mu, log_variance), wanted, rtol=1e-6, atol=0)
+
+
 def test_bits_per_dimension_are_those_of_a_gaussian_over_256_steps():
     rng = np.random.default_rng(0)
     error = rng.normal(0, 0.1, 200_000)

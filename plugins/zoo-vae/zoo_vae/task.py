@@ -23,6 +23,7 @@ def squared_error(output: Tensor, images: Tensor) -> Tensor:
 
 def kl_to_normal(mu: Tensor, log_variance: Tensor) -> Tensor:
     """KL divergence of N(mu, variance) from N(0, 1), summed over the code: (B,)."""
+    mu, log_variance = mu.float(), log_variance.float()  # a sum in 16 bits would be a rough one
     return 0.5 * (mu.square() + log_variance.exp() - 1 - log_variance).sum(1)
 
 

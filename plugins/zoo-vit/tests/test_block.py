@@ -76,6 +76,20 @@ def test_the_attention_that_is_shown_is_the_one_that_is_used():
     torch.testing.assert_close(attention.out(mixed), attention(tokens), rtol=0, atol=1e-12)
 
 
+def test_attention_in_16_bits_is_the_same_but_for_rounding():
+    torch.manual_seed(0)
+    attention = Attention(WIDTH, HEADS)
+    tokens = torch.randn(2, 5, WIDTH)
+    exact = torch.autograd.grad(attention(tokens).square().sum(), list(attention.parameters()))
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = attention(tokens)
+    assert rounded.dtype == torch.bfloat16
+    torch.testing.assert_close(rounded.float(), attention(tokens), rtol=0.02, atol=0.02)
+    found = torch.autograd.grad(rounded.float().square().sum(), list(attention.parameters()))
+    for one, other in zip(exact, found, strict=True):
+        assert (one - other).norm() <= 0.03 * one.norm() + 1e-3
+
+
 def test_it_starts_like_torchs_attention():
     torch.manual_seed(0)
     ours = Attention(192, 8)

@@ -45,14 +45,18 @@ class Attention(nn.Module):
     def forward(self, tokens: Tensor, first: int | None = None) -> Tensor:
         """What the `first` so many tokens (all, unless said) gather from all of them."""
         query, key, value = self._heads(tokens, first)
-        # Dropout inside is ten times slower on a CPU, so the attention weights have none.
-        mixed = F.scaled_dot_product_attention(query, key, value)  # (B, heads, N, width / heads)
+        if query.dtype == torch.bfloat16 and query.device.type == "cpu":
+            # The fused kernel below takes five times as long there, nearly all of it backward.
+            mixed = shares(query, key) @ value
+        else:
+            # Dropout inside is ten times slower on a CPU, so the attention weights have none.
+            mixed = F.scaled_dot_product_attention(query, key, value)  # (B, heads, N, width/heads)
         return self.out(mixed.transpose(1, 2).flatten(2))  # (B, N, width)
 
     def weights(self, tokens: Tensor, first: int | None = None) -> Tensor:
         """How much each token attends to each: (B, heads, N, N), rows that sum to 1."""
         query, key, _ = self._heads(tokens, first)
-        return (query @ key.mT * query.shape[-1] ** -0.5).softmax(-1)
+        return shares(query, key)
 
     def _heads(self, tokens: Tensor, first: int | None) -> tuple[Tensor, Tensor, Tensor]:
         query = self.query(tokens[:, :first])
@@ -61,6 +65,10 @@ class Attention(nn.Module):
             x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (query, key, value)
         )
         return query, key, value  # (B, heads, N, width / heads) each
+
+
+def shares(query: Tensor, key: Tensor) -> Tensor:
+    return (query @ key.mT * query.shape[-1] ** -0.5).softmax(-1)
 
 
 class Block(nn.Module):
