@@ -13,7 +13,9 @@ from zoo_core.errors import HubError, UsageError, WeightsError
 from zoo_core.hub import ship as shipping
 from zoo_core.hub.find import look_up_name
 from zoo_core.hub.ship import ship
+from zoo_core.manifest import _of_plugins as plugin_manifests
 from zoo_core.manifest import read
+from zoo_core.paths import user_manifest
 
 
 @pytest.fixture
@@ -101,6 +103,23 @@ def test_all_weights_of_plugins_go_to_a_hub_with_one_command(carried, hub, token
     publish_all("--to", "hf:org", "--json")
     assert not any(one["new"] for one in json.loads(capsys.readouterr().out))
     assert look_up_name("fcn_numpy.half").is_packaged
+
+
+@pytest.mark.slow
+def test_all_that_our_plugins_ship_goes_to_a_hub_and_comes_back(hub, token, capsys, monkeypatch):
+    monkeypatch.setattr("zoo_core.manifest._of_plugins", plugin_manifests)
+    ours = {one.weights.name: one.weights for one in shipping.shipped()}
+    assert {"cnn.cifar10", "lenet_numpy.mnist", "acgan.cifar10"} <= ours.keys()
+    publish_all("--to", "hf:org", "--json")
+    done = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert done.keys() == ours.keys() and all(one["new"] for one in done.values())
+    manifest = {one.name: one for one in read(user_manifest()).weights}
+    for name, weights in ours.items():
+        repository = f"hf:org/{name.replace('.', '-')}"
+        assert manifest[name].sources == (f"{repository}@{done[name]['revision']}",)
+        loaded = zoo.load(repository)
+        assert loaded.zoo.digest == weights.sha256
+        assert loaded.zoo.metrics == weights.metrics
 
 
 def test_zoo_verify_reads_what_plugins_bring_along_too(carried, capsys):
