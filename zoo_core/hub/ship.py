@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from zoo_core.documents import write_document
 from zoo_core.errors import UsageError, WeightsError
 from zoo_core.files import atomic_write, lock_of
 from zoo_core.hub.card import card, training_of
@@ -58,9 +59,7 @@ def ship(
         with atomic_write(path) as temporary:
             temporary.write_bytes(data)
             weights = _compared(weights, temporary, found, dtype)
-        with atomic_write(_training_file(path)) as temporary:
-            told = training_of(run.read())
-            temporary.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        write_document(_training_file(path), training_of(run.read()))
     except OSError as error:
         raise WeightsError(f"{path} could not be written: {error.strerror}") from error
     with changing(package / MANIFEST) as entries:

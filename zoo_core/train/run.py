@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from zoo_core.documents import read_document, write_document
 from zoo_core.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.files import atomic_write
 
@@ -62,18 +63,12 @@ class Run:
     def read(self) -> dict[str, Any]:
         """run.json, or a sentence about what is wrong with it."""
         try:
-            document = json.loads(self.settings_file.read_text(encoding="utf-8"))
+            return read_document(self.settings_file, FORMAT)
         except FileNotFoundError:
             raise ZooError(f"{self.path} is not a run: it has no run.json") from None
-        except (OSError, ValueError) as error:
-            raise ZooError(f"{self.settings_file} cannot be read: {error}") from error
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise ZooError(f"{self.settings_file} is not in a format that this zoo knows")
-        return document
 
     def write(self, document: Mapping[str, Any]) -> None:
-        with atomic_write(self.settings_file) as temporary:
-            temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        write_document(self.settings_file, document)
 
     def update(self, **changes: Any) -> dict[str, Any]:
         document = self.read() | changes

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo_core.documents import read_document, write_document
 from zoo_core.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.files import atomic_write
 from zoo_core.train.run import Run, new_run, runs_root
@@ -51,18 +52,13 @@ class Search:
 
     def read(self) -> dict[str, Any]:
         try:
-            document = json.loads(self.settings_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ZooError(f"{self.settings_file} cannot be read: {error}") from error
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise ZooError(f"{self.settings_file} is not in a format that this zoo knows")
-        return document
+            return read_document(self.settings_file, FORMAT)
+        except FileNotFoundError:
+            raise ZooError(f"{self.path} is not a search: it has no search.json") from None
 
     def update(self, **changes: Any) -> None:
         document = self.read() if self.settings_file.exists() else {}
-        with atomic_write(self.settings_file) as temporary:
-            text = json.dumps({**document, **changes}, indent=2)
-            temporary.write_text(text + "\n", encoding="utf-8")
+        write_document(self.settings_file, document | changes)
 
     def plan(self) -> Plan:
         try:

@@ -1,0 +1,33 @@
+"""JSON files of runs and searches: read with a sentence for what is wrong, written as a whole.
+
+Small and trusted by whoever made them; manifests, which come from strangers, are read more
+strictly by manifest.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo_core.errors import ZooError
+from zoo_core.files import atomic_write
+
+
+def read_document(path: Path, format: int) -> dict[str, Any]:
+    """FileNotFoundError where there is none; ZooError for everything else that can be wrong."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ZooError(f"{path} cannot be read: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != format:
+        raise ZooError(f"{path} is not in a format that this zoo knows")
+    return document
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
