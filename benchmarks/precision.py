@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 import zoo
 from zoo_core.data.loader import Batch
+from zoo_core.doctor import quick_bfloat16
 from zoo_core.train.torch_learner import find_task, wants_channels_last
 from zoo_core.types import ModelEntry
 
@@ -31,10 +32,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=4, help="best of so many steps of each")
     options = parser.parse_args()
     torch.set_flush_denormal(True)
-    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     print(
         f"batch {options.batch}, {torch.get_num_threads()} thread(s), processor "
-        f"{'with' if native else 'without'} instructions for bfloat16"
+        f"{'with' if quick_bfloat16() else 'without'} instructions for bfloat16"
     )
     print(f"{'images/s':20} {'float32':>8} {'bfloat16':>9}")
     for name in options.models:

@@ -18,7 +18,7 @@ TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGT
 
 # The help lines are here so that `zoo --help` imports no command; a test keeps them true.
 COMMANDS = {
-    "list": "Show the models, datasets or trainers that are installed.",
+    "list": "Show the models, datasets, trainers or trained weights that there are.",
     "info": "Show what a model, dataset or trainer is and how it can be used.",
     "plugins": "Show the installed plugins and what became of each.",
     "data": "Fetch, check and look at datasets.",
@@ -40,6 +40,7 @@ COMMANDS = {
     "export": "Write a trained model as ONNX or as a torch program.",
     "plugin": "Start a plugin, or check one.",
     "cache": "Show or clear what the zoo keeps on this machine.",
+    "doctor": "Say what is installed, reachable and writable, and what to do about the rest.",
 }
 
 EPILOG = """\b

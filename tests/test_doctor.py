@@ -1,0 +1,101 @@
+"""zoo doctor on a machine that is well, and on one where something is wrong."""
+
+import json
+
+import pytest
+from hub.loopback import Hub
+
+from zoo_core import doctor
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """Tests that want a hub start one."""
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def examined(zoo_here):
+    """The findings by what they are about, and that the exit status fits them."""
+
+    def examine(*arguments, problem=False):
+        told = json.loads(zoo_here("doctor", "--json", *arguments, status=int(problem)).stdout)
+        assert told["ok"] is not problem
+        found = {}
+        for one in told["findings"]:
+            found.setdefault(one["about"], []).append(one)
+        return found
+
+    return examine
+
+
+def test_a_machine_that_is_well(examined, tmp_path):
+    found = examined()
+    assert found["zoo"][0]["state"] == "ok" and found["plugins"][0]["state"] == "ok"
+    assert "torch" in found["torch"][0]["words"]
+    assert found["cache"][0]["words"].startswith(str(tmp_path / "cache"))
+    assert "empty" in found["cache"][0]["words"]
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_the_table_says_the_same(zoo_here):
+    lines = zoo_here("doctor", "--offline").stdout.splitlines()
+    assert lines[0].split() == ["ABOUT", "STATE", "WHAT"]
+    assert any(line.startswith("weights") and " ok " in line for line in lines)
+    assert not any(line.startswith("hub") for line in lines)
+
+
+def test_a_hub_that_cannot_be_reached_is_no_problem(examined):
+    (hub,) = examined()["hub"]
+    assert hub["state"] == "note" and "cannot be reached" in hub["words"]
+
+
+def test_a_hub_with_and_without_a_token(examined, monkeypatch):
+    with Hub() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        assert "no token" in examined()["hub"][0]["words"]
+        monkeypatch.setenv("HF_TOKEN", hub.token)
+        assert "signed in as" in examined()["hub"][0]["words"]
+        monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+        (refused,) = examined(problem=True)["hub"]
+        assert refused["state"] == "problem" and "hf auth login" in refused["hint"]
+        hub.log.clear()
+        examined("--offline")
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        assert examined()["hub"][0]["state"] == "note"
+        assert not hub.log
+
+
+def test_a_cache_that_cannot_be_written(examined, tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    (cache,) = examined(problem=True)["cache"]
+    assert cache["state"] == "problem" and "ZOO_CACHE" in cache["hint"]
+
+
+def test_a_disk_that_is_nearly_full(examined, monkeypatch):
+    monkeypatch.setattr(doctor, "LITTLE", 1 << 62)
+    assert examined()["cache"][0]["state"] == "note"
+
+
+def test_a_manifest_that_cannot_be_read(examined, tmp_path):
+    (tmp_path / "own.json").write_text("{")
+    listed = examined(problem=True)["weights"]
+    assert [one["state"] for one in listed] == ["ok", "problem"]
+    assert str(tmp_path / "own.json") in listed[1]["words"]
+
+
+def test_plugins_that_failed_are_named(zoo_command, plugin_site):
+    done = zoo_command("doctor", "--json", "--offline", status=1, PYTHONPATH=str(plugin_site))
+    told = [f for f in json.loads(done.stdout)["findings"] if f["about"] == "plugins"]
+    assert told[0]["state"] == "ok" and len(told) > 1
+    assert all(one["state"] == "problem" for one in told[1:])
+
+
+def test_a_torch_that_cannot_be_imported(zoo_command, tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('libgomp is missing')")
+    done = zoo_command("doctor", "--json", "--offline", status=1, PYTHONPATH=str(tmp_path))
+    (torch,) = [f for f in json.loads(done.stdout)["findings"] if f["about"] == "torch"]
+    assert "libgomp is missing" in torch["words"]
