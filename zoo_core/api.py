@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,13 +192,23 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
     return source.sample(count, seed, condition).images
 
 
-def predict(run: Any, pictures: str | Path | Sequence[Any], *, top: int = 5) -> list[Prediction]:
-    """The most likely classes of pictures: files, folders, PIL images or uint8 arrays.
+def _several(pictures: Any) -> list[Any]:
+    """One picture as a list of one: what it is decides, because an array can be iterated too."""
+    dimensions = getattr(pictures, "ndim", None)
+    if dimensions is not None:
+        return list(pictures) if dimensions == 4 else [pictures]
+    if isinstance(pictures, str | Path) or not isinstance(pictures, Iterable):
+        return [pictures]
+    return list(pictures)
 
-    run: a run, weights, or a model that `zoo.load` returned.
+
+def predict(run: Any, pictures: Any, *, top: int = 5) -> list[Prediction]:
+    """The most likely classes of pictures: files, folders, PIL images or uint8 arrays (h, w, c).
+
+    run: a run, weights, or a model that `zoo.load` returned. pictures: one, or several of them;
+    an array of four dimensions is several.
     """
     from zoo_core.train.predict import predict_pictures
 
-    given = [pictures] if isinstance(pictures, str | Path) else list(pictures)
     model = str(run) if isinstance(run, str | Path) else run
-    return predict_pictures(model, given, top=top)
+    return predict_pictures(model, _several(pictures), top=top)

@@ -83,5 +83,6 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int
     """A hint for a word that is not known: the nearest ones, or else something else to say."""
     import difflib  # only when something is wrong already
 
-    close = difflib.get_close_matches(word, list(known), n=most)
+    by_lower = {name.lower(): name for name in known}
+    close = [by_lower[c] for c in difflib.get_close_matches(word.lower(), by_lower, n=most)]
     return f"did you mean {' or '.join(close)}?" if close else otherwise

@@ -266,17 +266,31 @@ def find_weights(name: str, listed: Iterable[Listed]) -> Listed:
             f"{one.manifest} ({one.weights.plugin}/{bare}, sha256 {one.weights.sha256[:12]})"
             for one in named
         )
-        raise AmbiguousName(
-            f"weights {name!r} are listed by {places}",
-            f"plugin/{bare} chooses where the plugins differ; zoo remove --forget {bare} takes "
-            "the name out of your manifest",
-        )
+        plugins = dict.fromkeys(one.weights.plugin for one in named)
+        choices = [f"write {' or '.join(f'{p}/{bare}' for p in plugins)}"] * (len(plugins) > 1)
+        if any(one.manifest == "your manifest" for one in named):
+            choices.append(f"zoo remove --forget {bare} takes the name out of your manifest")
+        raise AmbiguousName(f"weights {name!r} are listed by {places}", "; ".join(choices))
     if not named:
         known = [one.weights.name for one in listed]
         hint = did_you_mean(bare, known, "zoo list --weights shows what there is", most=3)
         raise UnknownName(f"there are no weights {name!r}", hint)
-    # The same bytes in several places: those that are inside a package need no network.
-    return next((one for one in named if one.is_packaged), named[0])
+    return together(named)
+
+
+def together(copies: Iterable[Listed]) -> Listed:
+    """The same bytes, listed several times: a package's copy needs no network and comes first."""
+    first, *others = sorted(copies, key=lambda one: not one.is_packaged)
+    # A `package:` source says itself where the file is; in repositories it is called as `file`.
+    file = first.weights.file
+    if first.is_packaged:
+        file = next((other.weights.file for other in others if not other.is_packaged), file)
+    sources = dict.fromkeys(first.weights.sources)
+    for other in others:
+        if other.weights.file == file and not other.is_packaged:
+            sources |= dict.fromkeys(other.weights.sources)
+    known = msgspec.structs.replace(first.weights, file=file, sources=tuple(sources))
+    return first._replace(weights=known)
 
 
 def default_weights(

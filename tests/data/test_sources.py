@@ -234,10 +234,26 @@ def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch):
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/file"
         with pytest.raises(SourceUnavailable, match="timed out"):
             sources.official_download([(url, "0" * 32)], tmp_path)
-    assert socket.getdefaulttimeout() is None
 
 
-def test_a_closed_port_is_found_without_importing_torchvision(tmp_path):
+def test_a_connection_that_breaks_off_is_no_whole_file(tmp_path):
+    def answer(server):
+        connection, _ = server.accept()
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/file"
+        # The first connection only asks whether anybody is there.
+        thread = threading.Thread(target=lambda: (server.accept()[0].close(), answer(server)))
+        thread.start()
+        with pytest.raises(SourceUnavailable, match="6 bytes are missing"):
+            sources.official_download([(url, md5_of(b"half"))], tmp_path)
+        thread.join()
+
+
+def test_downloads_need_neither_torch_nor_torchvision(tmp_path):
     code = (
         "import sys, pathlib\n"
         "from zoo_core.data import sources\n"

@@ -16,7 +16,7 @@ import pytest
 from hub.parts import NAME, REFERENCE, altered, join_file, on_disk, split_file
 
 import zoo
-from zoo_core.errors import WeightsError
+from zoo_core.errors import UnknownName, WeightsError
 from zoo_core.hub.folder import Folder
 from zoo_core.hub.publish import plan
 from zoo_core.tensors import to_bytes
@@ -281,7 +281,7 @@ def test_a_pipe_instead_of_a_file_does_not_hang(run, tmp_path):
     (tmp_path / "folder.safetensors").mkdir()
     with pytest.raises(WeightsError, match="cannot be read"):
         zoo.load(tmp_path / "folder.safetensors")
-    with pytest.raises(WeightsError, match="cannot be read"):
+    with pytest.raises(UnknownName, match="there is no file"):
         zoo.load(tmp_path / "missing.safetensors")
 
 

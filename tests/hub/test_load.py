@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from hub.parts import REFERENCE, altered, entry, join_file, split_file
+from PIL import Image
 
 import zoo
 from zoo_core.errors import AmbiguousName, OptionError, UnknownName, UsageError, WeightsError
@@ -55,6 +56,51 @@ def test_predict_takes_a_loaded_model_and_any_reference(run, folder):
     assert by_model == zoo.predict("mlp.synthetic", [picture]) == zoo.predict(run.path, [picture])
     with pytest.raises(UsageError, match="only a model that zoo.load returned"):
         zoo.predict(torch.nn.Linear(1, 1), [picture])
+
+
+def test_predict_takes_one_picture_or_several_of_any_sort(run, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3)).astype(np.uint8)
+    image = Image.fromarray(pixels[0])
+    image.save(tmp_path / "picture.png")
+    model = zoo.load(run.path)
+    expected = zoo.predict(model, [pixels[0]])[0].classes
+    clear = Image.fromarray(np.dstack([pixels[0], np.full((32, 32), 255, np.uint8)]))  # RGBA
+    for one in (pixels[0], image, clear, tmp_path / "picture.png", str(tmp_path / "picture.png")):
+        assert [p.classes for p in zoo.predict(model, one)] == [expected]
+    assert zoo.predict(model, pixels) == zoo.predict(model, list(pixels))
+    assert len(zoo.predict(model, pixels)) == 2
+    assert len(zoo.predict(model, pixels[0, :, :, 0])) == 1, "grey"
+
+
+@pytest.mark.parametrize(
+    ("picture", "words"),
+    [
+        (3, "picture 1 is a int, which is no picture"),
+        ([None], "picture 1 is a NoneType"),
+        (np.zeros((1, 3, 32, 32), np.uint8), "picture 1 is an array of uint8, .3, 32, 32."),
+        (np.zeros((32, 32, 3), np.float32), "picture 1 is an array of float32"),
+        (np.zeros((0, 32, 3), np.uint8), "picture 1 is an array of uint8, .0, 32, 3."),
+        ("nowhere.png", "there is no picture nowhere.png"),
+    ],
+)
+def test_what_is_no_picture_is_said_to_be_none(run, picture, words):
+    with pytest.raises(UsageError, match=words) as caught:
+        zoo.predict(run.path, picture)
+    assert caught.value.hint
+
+
+def test_mistakes_of_predict_that_are_not_about_pictures(run):
+    with pytest.raises(UsageError, match="top must be at least 1"):
+        zoo.predict(run.path, np.zeros((32, 32, 3), np.uint8), top=0)
+    with pytest.raises(UsageError, match="model 'mlp' has no names for its classes"):
+        zoo.predict(zoo.load("mlp", pretrained=False), np.zeros((32, 32, 3), np.uint8))
+
+
+def test_a_file_on_its_own_knows_what_it_was_trained_on(run, tmp_path):
+    alone = tmp_path / "alone.safetensors"
+    shutil.copy(run.model_file, alone)
+    assert zoo.load(alone).zoo.dataset == "synthetic"
+    assert zoo.load(run.path).zoo.dataset == "synthetic"
 
 
 def test_a_numpy_model_goes_the_same_way(numpy_run, tmp_path):
@@ -167,12 +213,18 @@ def test_untrained(folder):
 
 
 def test_a_name_without_weights_says_what_can_be_done():
-    with pytest.raises(WeightsError, match="no weights of model 'cnn' are published") as caught:
+    with pytest.raises(WeightsError, match="no trained weights of model 'cnn'") as caught:
         zoo.load("cnn")
     assert "zoo train cnn" in caught.value.hint
-    with pytest.raises(UnknownName, match="there is no run and no model 'cnm'") as caught:
+    with pytest.raises(UnknownName, match="there is no model and no run 'cnm'") as caught:
         zoo.load("cnm")
     assert caught.value.hint == "did you mean cnn?"
+    with pytest.raises(UnknownName) as caught:
+        zoo.load("CNN")
+    assert caught.value.hint == "did you mean cnn?"
+    with pytest.raises(UnknownName) as caught:
+        zoo.load("quite_another_thing")
+    assert "zoo list --weights" in caught.value.hint and "--runs" not in caught.value.hint
     with pytest.raises(UnknownName, match="there are no weights 'cnn.imagenet'"):
         zoo.load("cnn.imagenet")
 

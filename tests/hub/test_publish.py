@@ -100,9 +100,35 @@ def test_what_cannot_be_published(run, tmp_path):
 
 
 def test_without_a_token_nothing_is_published(run, hub):
-    with pytest.raises(HubError, match="token"):
+    with pytest.raises(HubError, match="the hub wants a token for publishing") as caught:
         publish(plan(run, REFERENCE))
+    assert "hf auth login" in caught.value.hint
     assert not hub.repositories and not user_manifest().exists()
+
+
+def test_a_wrong_token_is_named_as_what_is_wrong(run, hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    with pytest.raises(HubError, match="does not accept your token for publishing") as caught:
+        publish(plan(run, REFERENCE))
+    assert "may write" in caught.value.hint and "unset" not in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "files",
+    [{"config.json": b'{"architectures": ["BertModel"]}', "model.safetensors": b"theirs"},
+     {"notes.txt": b"theirs"}],
+)  # fmt: skip
+def test_a_repository_that_holds_something_else_is_left_alone(run, hub, token, files):
+    hub.add(NAME, files)
+    with pytest.raises(HubError, match="holds something that zoo publish did not put there"):
+        publish(plan(run, REFERENCE))
+    assert hub.repositories[NAME].commits[-1][1] == files
+
+
+def test_a_repository_with_a_card_alone_is_used_and_that_is_said(run, hub, token, capsys):
+    hub.add(NAME, {".gitattributes": b"", "README.md": b"made on the web page"})
+    publish(plan(run, REFERENCE))
+    assert "its README.md is replaced" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -148,7 +174,7 @@ def test_a_name_that_others_use_is_refused_before_anything_is_sent(run, hub, tok
     write(core, [entry(name="mlp.synthetic")])
     monkeypatch.setattr(manifest, "core_manifest", lambda: core)
     with pytest.raises(UsageError, match="zoo-core lists other weights called mlp.synthetic"):
-        publish(plan(run, REFERENCE))
+        plan(run, REFERENCE)  # which is all that a dry run does
     assert not hub.repositories
     assert publish(plan(run, REFERENCE, tag="mine")).weights.name == "mlp.mine"
 
@@ -158,6 +184,7 @@ def test_a_manifest_that_cannot_be_read_is_not_overwritten(run, tmp_path):
     with pytest.raises(ManifestError):
         publish(plan(run, f"file:{tmp_path / 'shared'}"))
     assert user_manifest().read_text() == "{ not JSON"
+    assert not (tmp_path / "shared").exists(), "found out before anything is published"
 
 
 def test_a_folder_is_a_hub_with_the_same_layout(run, tmp_path):

@@ -105,6 +105,35 @@ def test_all_weights_of_plugins_go_to_a_hub_with_one_command(carried, hub, token
     assert look_up_name("fcn_numpy.half").is_packaged
 
 
+def test_a_damaged_file_of_a_package_is_replaced_by_a_published_one(carried, hub, token, capsys):
+    file = carried / "weights" / "fcn_numpy.half.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"!")
+    with pytest.raises(WeightsError, match="is not the file that was published") as caught:
+        zoo.load("fcn_numpy.half")
+    assert "pip install --force-reinstall zoo-numpy" in caught.value.hint
+    file.write_bytes(whole)
+    publish_all("--to", "hf:org")
+    assert look_up_name("fcn_numpy.half").weights.sources[0].startswith("package:")
+    assert look_up_name("fcn_numpy.half").weights.sources[1].startswith("hf:org/")
+    file.write_bytes(whole[:-1] + b"!")
+    capsys.readouterr()
+    assert zoo.load("fcn_numpy.half").zoo.classes
+    assert "taking another copy" in capsys.readouterr().err
+    file.unlink()
+    assert zoo.load("fcn_numpy.half").zoo.classes
+
+
+def test_an_interrupted_publication_says_how_far_it_came(carried, hub, token, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("zoo_core.hub.publish.publish", interrupted)
+    with pytest.raises((KeyboardInterrupt, click.Abort)):
+        publish_all("--to", "hf:org")
+    assert "0 of 2 are published; the same command goes on" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_all_that_our_plugins_ship_goes_to_a_hub_and_comes_back(hub, token, capsys, monkeypatch):
     monkeypatch.setattr("zoo_core.manifest._of_plugins", plugin_manifests)

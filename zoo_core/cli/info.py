@@ -45,6 +45,12 @@ def find(name: str) -> ModelEntry | DatasetEntry | TrainerEntry:
         for catalog in (known.datasets, known.trainers):
             if name in catalog:
                 return catalog.get(name)
+        model, dot, _ = name.rpartition(".")
+        if dot and model in known.models:
+            raise UnknownName(
+                f"{name!r} is not a model but weights of one",
+                f"zoo info {model} shows the model, zoo list --weights {name} what they scored",
+            ) from None
         raise
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from zoo_core.cli.output import note, print_json, print_table
 from zoo_core.figures import label, percent, size
 from zoo_core.hub.store import packaged_file, stored_digests
-from zoo_core.manifest import Listed, Weights, all_weights
+from zoo_core.manifest import Listed, Weights, all_weights, together
 from zoo_core.registry import find_models, plugin_of, registry
 
 
@@ -45,19 +45,18 @@ def show_weights(text: str, kind: str, tag: str, dataset: str, plugin: str, as_j
     elif listed:
         note(f"None of the {len(listed)} weights matches; zoo list --weights shows them all.")
     else:
-        note("No weights are published yet. zoo publish RUN --to file:FOLDER would be a start.")
+        note("No installed plugin brings weights along. pip install zoo-cnn would be a start.")
     for problem in problems:
         note(f"Warning: {problem}")
 
 
 def without_copies(listed: list[Listed]) -> Iterable[Listed]:
     """The same weights once, as the manifest of a package lists them where one does."""
-    different: dict[tuple[str, str, str], Listed] = {}
+    different: dict[tuple[str, str, str], list[Listed]] = {}
     for one in listed:
         key = one.weights.plugin, one.weights.name, one.weights.sha256
-        if key not in different or one.is_packaged:
-            different[key] = one
-    return different.values()
+        different.setdefault(key, []).append(one)
+    return (together(copies) if len(copies) > 1 else copies[0] for copies in different.values())
 
 
 def matches(weights: Weights, text: str) -> bool:

@@ -141,7 +141,7 @@ def _terminated(number: int, frame: object) -> None:
 
 
 def _complain(sentence: str, hint: str = "") -> None:
-    end = "" if sentence.endswith("?") else "."
-    click.echo(f"Error: {sentence.rstrip('.')}{end}", err=True)
+    end = "" if sentence.endswith(("?", "...")) else "."
+    click.echo(f"Error: {sentence if not end else sentence.rstrip('.') + end}", err=True)
     if hint:
         click.echo(f"Hint: {hint}", err=True)

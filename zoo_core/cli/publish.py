@@ -9,7 +9,7 @@ import click
 
 from zoo_core.cli.names import complete_runs
 from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import WeightsError, ZooError
+from zoo_core.errors import UsageError, ZooError
 from zoo_core.figures import size
 from zoo_core.plugins import load_plugins
 
@@ -157,7 +157,7 @@ def _publish_all(
     if not listed:
         which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
         able = sorted({one.weights.plugin for one in shipped()})
-        raise WeightsError(
+        raise UsageError(
             f"{which} brings weights along", f"these do: {', '.join(able)}" if able else ""
         )
     plans = [plan_shipped(one, to) for one in listed]  # all of them before anything is sent
@@ -170,8 +170,11 @@ def _publish_all(
         note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.reference}")
         try:
             done.append(_publish_one(planned, message, private))
-        except ZooError as error:
+        except (ZooError, KeyboardInterrupt) as error:
             hint = f"{number - 1} of {len(plans)} are published; the same command goes on"
+            if isinstance(error, KeyboardInterrupt):
+                note(f"\n{hint}")
+                raise
             raise type(error)(
                 str(error), f"{error.hint}; {hint}" if error.hint else hint
             ) from error
@@ -182,5 +185,5 @@ def _publish_all(
         print_table(["name", "to", "#size"], [[d["name"], d["to"], size(d["bytes"])] for d in done])
     else:
         new = sum(one["new"] for one in done)
-        note(f"{len(done)} published, pulled again and checked; {len(done) - new} were there.")
+        note(f"{new} new, {len(done) - new} were there; all {len(done)} pulled again and checked.")
         print_table(["name", "source"], [[d["name"], d["source"]] for d in done])

@@ -30,6 +30,7 @@ def command(names: tuple[str, ...], forget: bool) -> None:
     from zoo_core.paths import user_manifest
 
     for name in names:
+        listed = None
         if forget:
             with changing(user_manifest()) as entries:
                 weights = entries.pop(name, None)
@@ -41,5 +42,10 @@ def command(names: tuple[str, ...], forget: bool) -> None:
             if listed is None:
                 raise UsageError(f"{name} is not published", "zoo runs remove deletes runs")
             weights = listed.weights
-        removed = store.remove(weights)
-        click.echo(f"{name}: {'deleted' if removed else 'was not on this machine'}")
+        if store.remove(weights):
+            outcome = "deleted"
+        elif not forget and listed is not None and store.packaged_file(listed):
+            outcome = f"is a part of {weights.distribution}; pip uninstall removes both"
+        else:
+            outcome = "was not on this machine"
+        click.echo(f"{name}: {outcome}")

@@ -9,7 +9,7 @@ import click
 
 from zoo_core.cli.names import complete_weights
 from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import ZooError
+from zoo_core.errors import UnknownName, ZooError
 from zoo_core.figures import size
 
 
@@ -27,7 +27,8 @@ Examples:
 def command(names: tuple[str, ...], runs: Path | None, as_json: bool) -> int:
     """Read weights on this machine again, every byte, and check them.
 
-    NAME is a model, model.tag, a run, a .safetensors file or a repository. Nothing is fetched.
+    NAME is a model, model.tag, a run, a .safetensors file or a repository, which is asked what it
+    holds. No weights are fetched.
     """
     rows = [check(name, runs) for name in names] if names else everything()
     if as_json:
@@ -70,6 +71,8 @@ def check(name: str, runs: Path | None = None) -> dict[str, Any]:
         if not weights.path.exists():
             return {"name": name, "ok": False, "state": "not on this machine"}
         checked = found.check(weights, rehash=True)
+    except UnknownName:
+        raise  # a mistake of whoever typed it, and nothing about any weights
     except ZooError as error:
         return {"name": name, "ok": False, "state": str(error)}
     words = ["ok" if weights.sha256 else "readable, but there is no digest to compare with"]

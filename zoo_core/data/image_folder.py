@@ -97,7 +97,10 @@ def list_folder(root: Path) -> Listing:
     """What is where; raises DataError where the folder cannot be understood."""
     if not root.is_dir():
         exists = root.exists()
-        raise DataError(f"{root} is not a folder" if exists else f"there is no folder {root}")
+        raise DataError(
+            f"{root} is not a folder" if exists else f"there is no folder {root}",
+            "name a folder that holds one folder of pictures for each class",
+        )
     try:
         folders = _sub_folders(root)
         parts = {SPLITS.get(name.lower(), ""): root / name for name in folders}

@@ -147,11 +147,11 @@ def _training(weights: Weights, training: Mapping[str, Any]) -> str:
         f"One run with seed {recipe['seed']}, on {data['train']:,} pictures for "
         f"{result['epochs']} epoch(s), {duration(result['seconds'])} of training on "
         f"{place.get('device', '?')} ({place.get('processor', 'unknown processor')}).",
-        f"Other seeds were not tried here, so the figures say nothing about how much they vary; "
+        "It is a single run: its figures do not say how much another seed would change them; "
         f"the test set has {data['test']:,} pictures.",
         f"{data['validation']:,} pictures of the training set were kept out to choose by."
         if data["validation"]
-        else "Nothing was chosen by looking at a validation set.",
+        else "It was trained on the whole training set and kept as it was after the last epoch.",
     ]
     if result["stopped_early"]:
         sentences.append("It stopped early, when the validation loss no longer fell.")

@@ -82,8 +82,9 @@ def look_up_name(name: str) -> Listed:
     found = default_weights(listed, entry.name, plugin_of(entry), entry.dataset)
     if found is None:
         raise WeightsError(
-            f"no weights of model {name!r} are published",
-            f"zoo train {name} makes some; zoo.create({name!r}) builds it untrained",
+            f"there are no trained weights of model {name!r}",
+            f"zoo train {name} makes some, zoo.create({name!r}) builds it untrained; "
+            "zoo list --weights shows what is trained already",
         )
     return found
 
@@ -104,8 +105,9 @@ def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Fou
                 written = "a repository is written hf:ORGANISATION/NAME, a folder file:FOLDER"
                 raise UnknownName(str(error), f"{error.hint}; {written}") from error
             known = [*registry().models.labels(), *(one.weights.name for one in all_weights()[0])]
-            hint = did_you_mean(reference, known, error.hint, most=2)
-            raise UnknownName(f"there is no run and no model {reference!r}", hint) from error
+            shows = "zoo list --weights shows what can be loaded, zoo runs your own runs"
+            hint = did_you_mean(reference, known, shows, most=2)
+            raise UnknownName(f"there is no model and no run {reference!r}", hint) from error
     if fetch:
         path = store.obtain(listed, lambda path: check(of_weights(reference, listed.weights, path)))
         if is_repository(reference):
@@ -187,6 +189,10 @@ def measured(result: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 def _of_file(path: Path) -> Found:
     """A file on its own: a run's, one with a config.json beside it, or one that tells itself."""
+    if not path.exists():
+        raise UnknownName(
+            f"there is no file {path}", "zoo list --weights shows what can be loaded by name"
+        )
     if (path.parent / "run.json").exists() and path.name == "model.safetensors":
         return of_run(Run(path.parent), str(path))
     beside = path.parent / CONFIG

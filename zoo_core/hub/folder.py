@@ -101,6 +101,10 @@ class Folder:
         try:
             yield
         except FileNotFoundError:
+            if not self.path.is_dir():
+                raise HubError(
+                    f"there is no folder {self.path}", "is the disk that it was on mounted?"
+                ) from None
             raise HubError(f"{self.reference} has no {file} at this revision") from None
         except OSError as error:
             raise HubError(

@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,12 +21,14 @@ from typing import Any
 
 from zoo_core.data.sources import check_reachable
 from zoo_core.errors import HubError, SourceUnavailable, ZooError
-from zoo_core.hub.repository import Stored
-from zoo_core.manifest import COMMIT
+from zoo_core.files import read_bytes
+from zoo_core.hub.repository import CARD, CONFIG, Stored
+from zoo_core.manifest import COMMIT, LARGEST_ENTRY, Weights, parse
 from zoo_core.targets import describe
 
 REACHABLE_SECONDS = 2.0  # the client itself would try for 23
 ANSWER_SECONDS = 10.0
+BESIDE = {".gitattributes", ".gitignore", "LICENSE", CARD}  # in a repository without weights
 OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
 
 
@@ -44,6 +47,7 @@ class HuggingFace:
         self.name = name
         self.reference = f"hf:{name}"
         self._infos: dict[str, Any] = {}
+        self._publishing = False
 
     def resolve(self, revision: str) -> str:
         if COMMIT.fullmatch(revision):
@@ -74,11 +78,13 @@ class HuggingFace:
         """The Hub is Git: a commit cannot change."""
 
     def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
+        self._publishing = True
         with self._talking() as hub:
             hub.create_repo(self.name, private=private or None, exist_ok=True)
         current = self._info("")
         if self._same(current, files):
             return str(current.sha)
+        self._refuse_others(current)
         with self._talking() as hub:
             from huggingface_hub import CommitOperationAdd
 
@@ -89,6 +95,23 @@ class HuggingFace:
             )
         self._infos.clear()
         return str(commit.oid)
+
+    def _refuse_others(self, info: Any) -> None:
+        """What somebody made in another way is not ours to write over."""
+        there = {one.rfilename for one in info.siblings or ()}
+        if there - BESIDE:
+            try:
+                with tempfile.TemporaryDirectory() as folder:
+                    config = self.fetch(info.sha, CONFIG, Path(folder))
+                    parse(read_bytes(config, LARGEST_ENTRY), Weights, CONFIG)
+            except ZooError as error:
+                raise HubError(
+                    f"{self.reference} holds something that zoo publish did not put there",
+                    "publish to a repository of another name",
+                ) from error
+        elif CARD in there:
+            text = f"{self.reference}: its {CARD} is replaced; the history there keeps the old one"
+            print(text, file=sys.stderr, flush=True)
 
     def _same(self, info: Any, files: Mapping[str, Path]) -> bool:
         """Whether the repository holds these bytes already."""
@@ -115,14 +138,19 @@ class HuggingFace:
 
     # ------------------------------------------------------------ talking
 
+    @property
+    def _without(self) -> str:
+        """What can be done without a hub."""
+        if self._publishing:
+            return "nothing was published; file:FOLDER needs no hub"
+        return "what is on this machine already loads without it"
+
     @cached_property
     def _reachable(self) -> bool:
         try:
             check_reachable(endpoint(), REACHABLE_SECONDS)
         except SourceUnavailable as error:
-            raise HubError(
-                f"{self.reference}: {error}", "what is on this machine already loads without it"
-            ) from error
+            raise HubError(f"{self.reference}: {error}", self._without) from error
         return True
 
     @contextmanager
@@ -130,8 +158,7 @@ class HuggingFace:
         """The client's API, for as long as the block takes. Its exceptions become sentences."""
         if offline():
             raise HubError(
-                f"{self.reference} is not asked, because HF_HUB_OFFLINE is set",
-                "what is on this machine already loads without it",
+                f"{self.reference} is not asked, because HF_HUB_OFFLINE is set", self._without
             )
         assert self._reachable
         from huggingface_hub import HfApi
@@ -165,6 +192,9 @@ class HuggingFace:
             return f"{name} does not have that file", "was it published with zoo publish?"
         if isinstance(error, errors.LocalTokenNotFoundError):
             return f"{name} needs a token", login
+        if status == 401 and self._publishing:
+            answer = "does not accept your token" if get_token() else "wants a token"
+            return f"{name}: the hub {answer} for publishing", f"{login}, one that may write"
         if status == 401 and get_token():
             return (
                 f"the hub does not accept your token for {name}",

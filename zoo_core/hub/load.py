@@ -32,6 +32,7 @@ class About:
     metrics: Mapping[str, float]
     digest: str  # sha256 of the weight file; "" for a model without weights
     source: str
+    dataset: str = ""  # that it was trained on
 
 
 def load_found(
@@ -58,6 +59,7 @@ def load_found(
         freeze(metrics),
         checked.file.sha256,
         found.source,
+        found.dataset,
     )
     return model
 

@@ -29,7 +29,7 @@ from zoo_core.hub.repository import (
     is_repository,
     open_repository,
 )
-from zoo_core.manifest import Weights, all_weights, changing, parse
+from zoo_core.manifest import Weights, all_weights, changing, parse, read
 from zoo_core.models import trainer_of
 from zoo_core.paths import user_manifest
 from zoo_core.tensors import to_bytes
@@ -74,6 +74,7 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = Fa
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
     weights, found = entry_of(run, tag=tag, license=license, full=full)
+    refuse_taken_name(weights)
     text = card(weights, training_of(run.read()), repository.reference)
     return Plan(weights, found, text, repository.reference)
 
@@ -162,7 +163,6 @@ def _plain(value: Any) -> Any:
 
 def publish(plan: Plan, *, message: str = "", private: bool = False) -> Published:
     """Publish, pull what was published into an empty cache, check it, and list it."""
-    _refuse_taken_name(plan.weights)
     expected = answers(load_found(plan.found))
     repository, _ = open_repository(plan.reference)
     with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +189,10 @@ def publish(plan: Plan, *, message: str = "", private: bool = False) -> Publishe
     return Published(weights, revision, revision != before, replaced)
 
 
-def _refuse_taken_name(weights: Weights) -> None:
+def refuse_taken_name(weights: Weights) -> None:
+    """Before anything is sent: what could not be listed afterwards."""
+    if user_manifest().exists():
+        read(user_manifest())
     for one in all_weights()[0]:
         same = one.weights.name == weights.name and one.weights.plugin == weights.plugin
         if same and one.manifest != "your manifest" and one.weights.sha256 != weights.sha256:

@@ -22,7 +22,7 @@ from zoo_core.hub.card import card, training_of
 from zoo_core.hub.find import of_weights
 from zoo_core.hub.found import Found, check
 from zoo_core.hub.load import load_found
-from zoo_core.hub.publish import Plan, answers, entry_of
+from zoo_core.hub.publish import Plan, answers, entry_of, refuse_taken_name
 from zoo_core.hub.repository import MODEL, open_repository
 from zoo_core.hub.store import packaged_file
 from zoo_core.manifest import Listed, Weights, all_weights, changing
@@ -130,6 +130,7 @@ def plan_shipped(one: Listed, organisation: str) -> Plan:
         )
     repository, _ = open_repository(f"{organisation}/{one.weights.name.replace('.', '-')}")
     weights = msgspec.structs.replace(one.weights, file=MODEL, sources=())
+    refuse_taken_name(weights)
     told = _training_file(path)
     try:
         text = card(weights, json.loads(told.read_text("utf-8")), repository.reference)

