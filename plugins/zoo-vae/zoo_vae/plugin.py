@@ -118,3 +118,8 @@ def zoo_models():
             reference="https://arxiv.org/abs/1711.00937",
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_vae:weights.json"]
