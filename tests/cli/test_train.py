@@ -209,7 +209,10 @@ def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_pat
             ["cnn", "--dataset", "synthetic", "--set", "augment=flop"],
             "Error: there is no augmentation",
         ),
-        (["cnn", "--dataset", "synthetic", "--init", "nothing"], "Error: there is no model and no run "),
+        (
+            ["cnn", "--dataset", "synthetic", "--init", "nothing"],
+            "Error: there is no model and no run ",
+        ),
         (
             ["cnn", "--dataset", "synthetic", "--set", "model.image_size=4"],
             "Error: model 'cnn' cannot be built with these options: 3 blocks",

@@ -263,6 +263,8 @@ def show(
     from zoo_core.files import atomic_write
     from zoo_core.report.grid import picture_grid
 
+    if output is not None and output.suffix.lower() != ".png":
+        raise UsageError(f"{output} does not end in .png", "the sheet is a PNG file")
     data = open_dataset(name, report=note, **parsed(settings))
     split = split or ("train" if data.test is None else "test")
     chosen = data.train if split == "train" else data.test

@@ -222,7 +222,7 @@ class HuggingFace:
 
 @contextmanager
 def _plainly() -> Iterator[None]:
-    """The client without Xet, and without bars where nobody looks.
+    """The client without Xet, without bars where nobody looks, and without words of its own.
 
     Xet needs a hub that speaks it, and would make several commits of one publication.
     """
@@ -231,12 +231,15 @@ def _plainly() -> Iterator[None]:
     bars: Any = importlib.import_module("huggingface_hub.utils")
 
     before, shown = constants.HF_HUB_DISABLE_XET, not bars.are_progress_bars_disabled()
+    level = bars.logging.get_verbosity()
     constants.HF_HUB_DISABLE_XET = True
+    bars.logging.set_verbosity_error()  # what goes wrong is said once, by us
     if not sys.stderr.isatty():
         bars.disable_progress_bars()
     try:
         yield
     finally:
         constants.HF_HUB_DISABLE_XET = before
+        bars.logging.set_verbosity(level)
         if shown:
             bars.enable_progress_bars()
