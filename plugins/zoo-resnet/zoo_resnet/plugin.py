@@ -30,7 +30,7 @@ def zoo_models():
                     lr=0.1,
                     weight_decay=5e-4,
                     schedule="one_cycle",
-                    epochs=5,
+                    epochs=4,
                     augment=("flip", "crop:4"),
                 ),
             },
