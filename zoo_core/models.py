@@ -32,6 +32,10 @@ def check_options(entry: ModelEntry, options: Mapping[str, Any]) -> dict[str, An
         value = options[option]
         if option in SHAPES and not (type(value) is int and value > 0):
             raise OptionError(f"{option} must be a whole number of at least 1, not {value!r}")
+        if option in entry.choices and value not in entry.choices[option]:
+            *others, last = map(str, entry.choices[option])
+            allowed = f"{', '.join(others)} or {last}" if others else last
+            raise OptionError(f"{option} must be {allowed}, not {value!r}")
     return {**entry.options, **options}
 
 

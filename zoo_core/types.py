@@ -218,6 +218,9 @@ class ModelEntry(_Checked):
     in_channels: int = 3
     image_size: int = 32
     config: Mapping[str, Any] = field(default_factory=FrozenDict)  # further options, with defaults
+    choices: Mapping[str, tuple[Any, ...]] = field(
+        default_factory=FrozenDict
+    )  # values they may have
     parameters: int | None = None  # trainable, for the options above; None: depends on options
     total_parameters: int | None = None  # with the frozen ones; as `parameters` unless declared
     dataset: str = "cifar10"
@@ -254,6 +257,13 @@ class ModelEntry(_Checked):
         self._require_options("config", self.config)
         shared = sorted({"num_classes", "in_channels", "image_size"} & set(self.config))
         self._require(not shared, f"{', '.join(shared)} is a field of the entry, not of config")
+        self._require_options("choices", self.choices)
+        for name, values in self.choices.items():
+            self._require(name in self.config, f"choices names {name!r}, which config does not")
+            self._require(
+                isinstance(values, tuple) and self.config[name] in values,
+                f"choices of {name!r} must be a tuple with its default {self.config[name]!r}",
+            )
         if self.task != "classification":
             self._require_target("task", self.task)
         self._require_options("capabilities", self.capabilities)

@@ -41,7 +41,7 @@ def found(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("sort", "least"), [("--model", 20), ("--dataset", 12), ("--trainer", 13)])
+@pytest.mark.parametrize(("sort", "least"), [("--model", 21), ("--dataset", 12), ("--trainer", 13)])
 def test_what_is_written_passes_at_once(zoo_command, new, sort, least):
     folder = new("two-words", sort)
     done = zoo_command("plugin", "check", "./zoo-two-words", timeout=300)
@@ -88,12 +88,16 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
     folder = new("bad")
     package = folder / "zoo_bad"
     replace_in(package / "plugin.py", ("import zoo\n", "import torch\nimport zoo\n"),
-               ("38_346", "40_000"), ('"depth": 2}', '"depth": 2, "heads": 4}'),
+               ("38_346", "40_000"), ('"depth": 2}', '"depth": 2, "heads": 4, "style": "a"},'
+                ' choices={"style": ("a", "b")}'),
                ("ZOO_API = 1\n", ""))  # fmt: skip
     replace_in(
         package / "bad.py",
-        ("depth: int = 2,\n    )", "depth: int = 2,\n        heads: int = 4,\n    )"),
-        ("image_size < 2", "image_size < 0"),
+        ("depth: int = 2,\n    )", "depth: int = 2,\n        heads: int = 4,\n"
+         "        style: str = 'a',\n    )"),
+        ("        if image_size < 2",
+         "        if style == 'b':\n            raise ValueError('no b')\n"
+         "        if image_size < 0"),
         ("stride=2, padding=1)\n",
          "stride=2)\n        self.scale = nn.Parameter(torch.ones(width))\n"
          "        self.again = self.stem\n"),
@@ -107,7 +111,7 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
     said = found(folder)
     assert set(said) == {
         "metadata", "contents", "version", "light", "parameters", "shapes", "options_count",
-        "errors", "gradients", "round_trip", "determinism", "training",
+        "choices", "errors", "gradients", "round_trip", "determinism", "training",
     }  # fmt: skip
     for check, words in {
         "metadata": "accepts any later zoo-core",
@@ -117,11 +121,12 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
         "parameters": "declares parameters=40,000 and has 38,",
         "shapes": "num_classes=3 gives an output of (2, 10), not (2, 3)",
         "options_count": "heads=8 gives the same",
+        "choices": "declares style=b and cannot be built with it",
         "errors": "image_size=1 ends in RuntimeError",
         "gradients": "no gradient reaches scale",
         "round_trip": "stem.weight and again.weight of bad/bad are one tensor",
         "determinism": "gives another answer each time",
-        "training": "IndexError",
+        "training": "the model gives (8, 10) for 8 pictures of 4 classes",
     }.items():
         assert words in said[check], said[check]
         _, why, fix = said[check].split(" | ")

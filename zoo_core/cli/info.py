@@ -77,7 +77,11 @@ def show_model(name: str, entry: ModelEntry) -> None:
         }
     )
     click.echo("\nOptions, with defaults; a recipe may set others")
-    print_table(["option", "default"], [[k, as_typed(v)] for k, v in entry.options.items()])
+    options = [[k, as_typed(v), entry.choices.get(k, ())] for k, v in entry.options.items()]
+    columns = ["option", "default", "one of"]
+    if not entry.choices:
+        columns, options = columns[:2], [row[:2] for row in options]
+    print_table(columns, options)
     click.echo("\nRecipes")
     print_table(
         ["recipe", "what it sets"],

@@ -94,6 +94,22 @@ def check_options_count(name: str, **options: Any) -> None:
             continue  # not every number is possible, and it says so
 
 
+def check_choices(name: str, **options: Any) -> None:
+    """Every value that the entry declares for an option can be built."""
+    entry = registry().models.get(name)
+    for option, values in entry.choices.items():
+        for value in values:
+            try:
+                with torch.device("meta"):
+                    _build(entry, {**options, option: value})
+            except OptionError as error:
+                raise Finding(
+                    f"{name} declares {option}={value} and cannot be built with it: {error}",
+                    "zoo info offers it to everybody",
+                    f"take it out of `choices`, or let the network know {option}={value}",
+                ) from error
+
+
 def check_errors(name: str, **options: Any) -> None:
     """Options that cannot work are refused when the model is built, with a sentence."""
     entry = registry().models.get(name)
@@ -255,6 +271,7 @@ CHECKS = (
     check_parameters,
     check_shapes,
     check_options_count,
+    check_choices,
     check_errors,
     check_gradients,
     check_learning,

@@ -64,6 +64,7 @@ def zoo_models():
             in_channels=1,
             image_size=28,
             config={"activation": "relu"},
+            choices={"activation": ("relu", "leaky_relu")},
             parameters=421_642,
             dataset="fashion_mnist",
             recipes={
@@ -103,6 +104,7 @@ def zoo_models():
             in_channels=1,
             image_size=28,
             config={"activation": "relu"},
+            choices={"activation": ("relu", "leaky_relu")},
             parameters=50_826,
             dataset="mnist",
             recipes={

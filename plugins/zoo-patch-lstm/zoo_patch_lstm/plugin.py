@@ -21,6 +21,7 @@ def zoo_models():
                 "read": "last",
                 "memory": 0.0,
             },
+            choices={"read": ("last", "ends", "mean")},
             parameters=2_536_842,
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=4.25e-4, epochs=20, seed=3407),

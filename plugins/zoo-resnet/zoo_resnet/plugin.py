@@ -11,6 +11,7 @@ RESNET18 = {
     "stem": "small",
     "shortcut": 1,
 }
+STEMS = {"stem": ("small", "pooled", "imagenet")}
 # What the `default` recipes add was chosen on a part of the training set, never on the test set.
 
 
@@ -22,6 +23,7 @@ def zoo_models():
             target="zoo_resnet.resnet:ResNet",
             summary="ResNet-18 with a stem for small pictures",
             config=RESNET18,
+            choices=STEMS,
             parameters=11_173_962,
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=2.787e-3, epochs=8, seed=3407),
@@ -42,6 +44,7 @@ def zoo_models():
             target="zoo_resnet.finetune:resnet18",
             summary="ResNet-18 from ImageNet weights, all layers trained",
             config={**RESNET18, "weights": ""},
+            choices=STEMS,
             parameters=11_173_962,
             capabilities={"pretrained": "zoo_resnet.finetune:imagenet_tensors"},
             recipes={
@@ -65,6 +68,7 @@ def zoo_models():
             in_channels=1,
             image_size=28,
             config=RESNET18,
+            choices=STEMS,
             parameters=11_172_810,
             dataset="fashion_mnist",
             recipes={
@@ -95,6 +99,7 @@ def zoo_models():
             in_channels=1,
             image_size=28,
             config={"channels": (16, 32, 64), "depths": (1, 1, 1), "stem": "pooled", "shortcut": 3},
+            choices=STEMS,
             parameters=98_346,
             dataset="mnist",
             recipes={

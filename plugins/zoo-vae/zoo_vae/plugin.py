@@ -7,6 +7,7 @@ import zoo
 ZOO_API = 1
 
 CODE = {"latent": 128, "output": "sigmoid"}
+OUTPUTS = {"output": ("sigmoid", "tanh")}
 UNIT = {"mean": (0.0,), "std": (1.0,)}  # pixels from 0 to 1, as sigmoid gives them
 SYMMETRIC = {"mean": (0.5,), "std": (0.5,)}  # from -1 to 1, as tanh gives them
 PAPER = zoo.Recipe(optimizer="adam", lr=1e-3, epochs=30, batch_size=128, preprocess=UNIT)
@@ -32,6 +33,7 @@ def zoo_models():
             kinds=("generation",),
             num_classes=None,
             config=CODE,
+            choices=OUTPUTS,
             parameters=2_607_939,
             task="zoo_vae.vae:VAETask",
             capabilities={
@@ -49,6 +51,7 @@ def zoo_models():
             summary="Variational autoencoder with k-means on its codes",
             kinds=("clustering", "generation"),
             config={"clusters": 10, **CODE},
+            choices=OUTPUTS,
             parameters=2_607_939,
             task="zoo_vae.clusters:VAEClustersTask",
             capabilities={
@@ -66,6 +69,7 @@ def zoo_models():
             summary="Conditional autoencoder, classifies by trying labels",
             kinds=("classification", "generation"),
             config=CODE,
+            choices=OUTPUTS,
             parameters=2_651_459,
             task="zoo_vae.cvae:CVAETask",
             capabilities={
@@ -83,6 +87,7 @@ def zoo_models():
             summary="Conditional autoencoder with a classifier",
             kinds=("classification", "generation"),
             config={"dropout": 0.0, **CODE},
+            choices=OUTPUTS,
             parameters=2_692_429,
             task="zoo_vae.cvae_classifier:CVAEClassifierTask",
             capabilities={
@@ -107,6 +112,7 @@ def zoo_models():
             kinds=("generation",),
             num_classes=None,
             config={"codes": 512, "width": 64, "output": "sigmoid"},
+            choices=OUTPUTS,
             parameters=654_211,
             task="zoo_vae.vqvae:VQVAETask",
             capabilities={

@@ -23,7 +23,7 @@ import zoo
         ("nano_vit", {"heads": 5}, "5 heads cannot share a width of 192 evenly"),
         ("nano_vit", {"norm": "both"}, "norm must be pre or post"),
         ("nano_vit", {"activation": "tanh"}, "activation must be relu or gelu"),
-        ("nano_vit", {"positions": "ones"}, "positions must start as zeros or normal"),
+        ("nano_vit", {"positions": "ones"}, "positions must be zeros or normal"),
         ("nano_vit", {"depth": 0}, "depth must be at least 1"),
         ("vit_scratch", {"pool": "max"}, "pool must be class or mean"),
     ],

@@ -18,6 +18,7 @@ NANO = {
     "positions": "zeros",
     "dropout": 0.1,
 }
+WORDS = {"activation": ("relu", "gelu"), "norm": ("pre", "post"), "positions": ("zeros", "normal")}
 SMALL = {**NANO, "patch_size": 7, "width": 64, "hidden": 128, "activation": "gelu"}
 
 # What the `default` recipes add was chosen on a part of the training set, never on the test set.
@@ -59,6 +60,7 @@ def zoo_models():
             target="zoo_vit.vit:ViT",
             summary="Small vision transformer, patches of 2 pixels",
             config={"patch_size": 2, **NANO},
+            choices=WORDS,
             parameters=1_242_442,
             capabilities=ATTENTION,
             recipes={
@@ -76,6 +78,7 @@ def zoo_models():
             target="zoo_vit.vit:ViT",
             summary="Small vision transformer, patches of 4 pixels",
             config={"patch_size": 4, **NANO},
+            choices=WORDS,
             parameters=1_212_490,
             capabilities=ATTENTION,
             recipes={
@@ -92,6 +95,7 @@ def zoo_models():
             in_channels=1,
             image_size=28,
             config={**SMALL, "heads": 4},
+            choices=WORDS,
             parameters=139_018,
             dataset="fashion_mnist",
             capabilities=ATTENTION,
@@ -124,6 +128,7 @@ def zoo_models():
             in_channels=1,
             image_size=28,
             config={**SMALL, "depth": 6, "norm": "pre", "positions": "normal", "dropout": 0.2},
+            choices=WORDS,
             parameters=205_962,
             dataset="mnist",
             capabilities=ATTENTION,
@@ -156,6 +161,7 @@ def zoo_models():
                 "hidden": 2048,
                 "pool": "class",
             },
+            choices={"pool": ("class", "mean")},
             parameters=44_854_538,
             capabilities=ATTENTION,
             recipes={

@@ -31,7 +31,7 @@ class ViT(nn.Module):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, not {depth}")
         if positions not in ("zeros", "normal"):
-            raise ValueError(f"positions must start as zeros or normal, not {positions!r}")
+            raise ValueError(f"positions must be zeros or normal, not {positions!r}")
         start = torch.zeros if positions == "zeros" else torch.randn
         self.patch_size = patch_size
         self.embed = nn.Linear(in_channels * patch_size * patch_size, width)
