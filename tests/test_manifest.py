@@ -195,7 +195,7 @@ def test_weights_can_be_filtered_by_what_their_models_do(zoo_command):
             for one in json.loads(zoo_command("list", "--weights", "--json", *filters).stdout)
         ]
 
-    assert names("--kind", "generation") == ["acgan.cifar10"]
+    assert names("--kind", "generation") == ["acgan.cifar10", "cvae_classifier.cifar10"]
     assert "cnn.cifar10" in names("--kind", "classification", "--dataset", "cifar10")
     assert names("--tag", "no-such-tag") == []
 
