@@ -5,6 +5,7 @@ import zoo
 ZOO_API = 1
 
 HEAD = {"head": "linear", "hidden": 512, "dropout": 0.0, "backbone_weights": ""}
+HEADS = {"head": ("linear", "mlp")}
 FEATURES = {"features": "zoo_core.features.torch_model:features_of"}
 # What each backbone was trained with. The resizing is bilinear, antialiased where it shrinks.
 IMAGENET = {
@@ -43,6 +44,7 @@ def zoo_models():
             summary="A head on EfficientNet-Lite0, whose ImageNet weights come with the plugin",
             image_size=224,
             config=HEAD,
+            choices=HEADS,
             parameters=12_810,
             total_parameters=3_383_818,
             trainer="frozen",
@@ -57,6 +59,7 @@ def zoo_models():
             summary="A head on ViT-B/16 with torchvision's ImageNet weights",
             image_size=224,
             config={"patch_size": 16, "width": 768, "depth": 12, "heads": 12, "mlp": 3072, **HEAD},
+            choices=HEADS,
             parameters=7_690,
             total_parameters=85_806_346,
             trainer="frozen",
@@ -71,6 +74,7 @@ def zoo_models():
             summary="A head on ResNet-18 with torchvision's ImageNet weights",
             image_size=224,
             config={"channels": (64, 128, 256, 512), **HEAD},
+            choices=HEADS,
             parameters=5_130,
             total_parameters=11_181_642,
             trainer="frozen",
@@ -85,6 +89,7 @@ def zoo_models():
             summary="A head on any network of timm: --set model.backbone=NAME",
             image_size=224,
             config={"backbone": "resnet18.a1_in1k", "pooling": "", **HEAD},
+            choices=HEADS,
             trainer="frozen",
             capabilities={
                 "backbone": "zoo_frozen.timm_frozen:tensors",
