@@ -138,7 +138,7 @@ def test_an_interrupted_publication_says_how_far_it_came(carried, hub, token, ca
 def test_all_that_our_plugins_ship_goes_to_a_hub_and_comes_back(hub, token, capsys, monkeypatch):
     monkeypatch.setattr("zoo_core.manifest._of_plugins", plugin_manifests)
     ours = {one.weights.name: one.weights for one in shipping.shipped()}
-    assert {"cnn.cifar10", "lenet_numpy.mnist", "acgan.cifar10"} <= ours.keys()
+    assert {"patch_lstm.cifar10", "lenet_numpy.mnist", "acgan.cifar10"} <= ours.keys()
     publish_all("--to", "hf:org", "--json")
     done = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
     assert done.keys() == ours.keys() and all(one["new"] for one in done.values())

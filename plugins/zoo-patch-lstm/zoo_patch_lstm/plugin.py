@@ -40,3 +40,8 @@ def zoo_models():
             tags=("recurrent",),
         )
     ]
+
+
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_patch_lstm:weights.json"]
