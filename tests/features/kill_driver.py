@@ -1,10 +1,12 @@
 """Runs a pass in child processes that are killed again and again, then prints what came of it.
 
-    python kill_driver.py WEIGHTS KILLS SEED PICTURES
+    python kill_driver.py WEIGHTS KILLS SEED PICTURES SECONDS
 
 The framework is imported once and every child is forked from here. The kills are real SIGKILLs, at
-random moments, every other one when a block is about to be committed. Printed: the digests of the
-files, and which blocks each child computed, with those that were committed before it began.
+random moments, every other one when a block is about to be committed. SECONDS is what the whole
+pass takes here: all other children together get at most a quarter of it, so that there is work left
+for the last kill on a machine of any speed. Printed: how long it took, the digests of the files,
+and which blocks each child computed, with those that were committed before it began.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from zoo_core.train.settings import choose_recipe, override
 from zoo_core.train.training import prepare
 
 weights, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+patience = float(sys.argv[5]) / (2 * kills) if kills else 0.0
 moments = random.Random(seed)
 entry = registry().models.get("resnet18_features")
 changes = {"data": {"train_size": int(sys.argv[4]), "test_size": 300}}
@@ -67,7 +70,7 @@ def drain() -> list[str]:
 
 
 os.set_blocking(read, False)
-children, killed = [], 0
+children, killed, started = [], 0, time.monotonic()
 while True:
     before, computed = committed(), []
     pid = child()
@@ -78,7 +81,7 @@ while True:
                 computed = drain()
             time.sleep(moments.uniform(0, 0.01))
         else:
-            time.sleep(moments.uniform(0, 0.3))
+            time.sleep(moments.uniform(0, patience))
         os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     killed += os.WIFSIGNALED(status)
@@ -91,6 +94,7 @@ print(
             "files": {f.path.name: hashlib.sha256(f.path.read_bytes()).hexdigest() for f in kept()},
             "children": children,
             "killed": killed,
+            "seconds": time.monotonic() - started,
         }
     )
 )

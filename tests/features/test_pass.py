@@ -223,8 +223,8 @@ def test_numbers_that_float16_cannot_hold_are_not_kept(features, tmp_path):
 # ---------------------------------------------------------------- killed
 
 
-def kill(weights: Path, cache: Path, kills: int, pictures: int) -> dict:
-    arguments = map(str, (HERE / "kill_driver.py", weights, kills, 0, pictures))
+def kill(weights: Path, cache: Path, kills: int, pictures: int, seconds: float = 0) -> dict:
+    arguments = map(str, (HERE / "kill_driver.py", weights, kills, 0, pictures, seconds))
     done = subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
@@ -241,7 +241,7 @@ def kill(weights: Path, cache: Path, kills: int, pictures: int) -> dict:
 def test_killed_again_and_again_it_ends_with_the_same_bytes(weights, tmp_path, kills):
     pictures = 300 + 200 * kills
     whole = kill(weights, tmp_path / "whole", 0, pictures)
-    killed = kill(weights, tmp_path / "killed", kills, pictures)
+    killed = kill(weights, tmp_path / "killed", kills, pictures, whole["seconds"])
     assert killed["killed"] == kills
     assert killed["files"] == whole["files"] and len(whole["files"]) == 2
     counted = [len(child["computed"]) for child in killed["children"]]
