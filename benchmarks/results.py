@@ -232,6 +232,14 @@ class Figure:
     def epochs(self) -> int:
         return max(document["result"]["epochs"] for document in self.documents)
 
+    def shown_epochs(self) -> str:
+        """With those of the recipe, where the run had fewer."""
+        first = self.documents[0]
+        entry = registry().models.get(first["model"]["name"])
+        recipe = entry.recipes.get(first["recipe_name"])
+        whole = recipe.epochs if recipe else self.epochs
+        return f"{self.epochs} of {whole}" if self.epochs < whole else str(self.epochs)
+
     @property
     def cpu_minutes(self) -> float:
         return statistics.mean(cpu_seconds(document)[0] for document in self.documents) / 60
@@ -309,11 +317,16 @@ def classifiers() -> list[Trained]:
             next(iter(recipes.values())).documents[0]["parameters"]["trainable"],
             REPORTED.get((model, "paper"), "-"),
             recipes.get("paper"),
-            recipes.get("default"),
+            recipes.get("default") or recipes.get(shortened(recipes)),
         )
         for (model, dataset), recipes in figures.items()
-        if recipes.keys() & {"paper", "default"}
+        if recipes.keys() & {"paper", "default", shortened(recipes)}
     ]
+
+
+def shortened(recipes: Iterable[str]) -> str:
+    """The `default` recipe with fewer epochs, where that is all that there was time for."""
+    return next((name for name in recipes if re.fullmatch(r"default, epochs \d+", name)), "")
 
 
 def table(models: list[Trained]) -> str:
@@ -335,7 +348,7 @@ def cells(model: Trained) -> list[str]:
         model.paper.shown() if model.paper else "-",
         model.default.shown() if model.default else "-",
         model.ahead,
-        str(ours.epochs),
+        ours.shown_epochs(),
         ours.minutes() + model.without,
         ours.digests(),
     ]
@@ -360,7 +373,12 @@ def short_table(models: list[Trained]) -> str:
                 model.dataset,
                 f"{model.parameters:,}",
                 model.reported,
-                f"**{percent(model.default.accuracy)}**",
+                f"**{percent(model.default.accuracy)}**"
+                + (
+                    f" ({whole} epochs)"
+                    if " of " in (whole := model.default.shown_epochs())
+                    else ""
+                ),
                 model.default.minutes() + model.without,
                 f"{weights.bytes / 1e6:.1f} MB" if weights else "-",
             ]
@@ -373,7 +391,7 @@ def other_runs() -> str:
     titles = "model", "dataset", "recipe", "reported", "accuracy", "epochs", "CPU minutes"
     rows = []
     for (model, dataset, recipe), found in kept_runs(lambda document: not generates(document)):
-        if recipe not in ("paper", "default"):
+        if recipe not in ("paper", "default", shortened([recipe])):
             names, documents = zip(*found, strict=True)
             figure = Figure(list(names), list(documents))
             rows.append(

@@ -32,7 +32,7 @@ def zoo_models():
                     lr=0.1,
                     weight_decay=5e-4,
                     schedule="one_cycle",
-                    epochs=4,
+                    epochs=8,
                     augment=("flip", "crop:4"),
                 ),
             },
