@@ -46,13 +46,18 @@ def draw_cost(points: list[Point], path: Path) -> None:
         middle = (low + high) / 2
         panel.set_ylim(middle - 0.62 * gap, middle + 0.62 * gap)
         cheap, dear = (f(point.cpu_minutes for point in shown) for f in (min, max))
-        panel.set_xlim(cheap / 3, dear * 3)
+        panel.set_xlim(cheap / 3, dear * 6)
         centre = (cheap * dear) ** 0.5
-        last = -1e9
+        last = {True: -1e9, False: -1e9}  # the highest label on the left of its point, and right
         for point in shown:  # from below; a label that would touch the one below it goes up
-            left = point.cpu_minutes > centre
-            height = max(point.accuracy, last + 0.055 * gap)
-            last = height
+            crowded = any(
+                abs(other.accuracy - point.accuracy) < 0.05 * gap
+                and 1 < point.cpu_minutes / other.cpu_minutes < 8
+                for other in shown
+            )
+            left = point.cpu_minutes > centre and not crowded
+            height = max(point.accuracy, last[left] + 0.055 * gap)
+            last[left] = height
             beside = ScaledTranslation((-7 if left else 7) / 72, 0, figure.dpi_scale_trans)
             panel.text(
                 point.cpu_minutes,
