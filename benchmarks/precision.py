@@ -3,8 +3,8 @@
     python benchmarks/precision.py [MODEL...] [--batch 64] [--repeat 4]
 
 Each model takes whole steps of its task (forward, backward, optimiser) on one random batch, as its
-default recipe says but for the precision. A processor without instructions for bfloat16 (Linux
-shows them as avx512_bf16 or amx_bf16 in /proc/cpuinfo) computes it more slowly than float32.
+default recipe says but for the precision. The first line says whether the processor has
+instructions for bfloat16 (Linux shows them as avx512_bf16 or amx_bf16 in /proc/cpuinfo).
 """
 
 from __future__ import annotations

@@ -125,6 +125,15 @@ def test_a_repository_that_holds_something_else_is_left_alone(run, hub, token, f
     assert hub.repositories[NAME].commits[-1][1] == files
 
 
+def test_a_hub_that_fails_is_not_taken_for_a_repository_of_others(run, hub, token, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    publish(plan(run, REFERENCE))
+    hub.faults.append(Fault("GET", "/resolve/", status=500))
+    with pytest.raises(HubError) as caught:
+        publish(plan(run, REFERENCE, license="mit"))
+    assert "did not put there" not in str(caught.value)
+
+
 def test_a_repository_with_a_card_alone_is_used_and_that_is_said(run, hub, token, capsys):
     hub.add(NAME, {".gitattributes": b"", "README.md": b"made on the web page"})
     publish(plan(run, REFERENCE))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.data.sources import check_reachable
-from zoo_core.errors import HubError, SourceUnavailable, ZooError
+from zoo_core.errors import HubError, ManifestError, SourceUnavailable, ZooError
 from zoo_core.files import read_bytes
 from zoo_core.hub.repository import CARD, CONFIG, Stored
 from zoo_core.manifest import COMMIT, LARGEST_ENTRY, Weights, parse
@@ -99,19 +99,23 @@ class HuggingFace:
     def _refuse_others(self, info: Any) -> None:
         """What somebody made in another way is not ours to write over."""
         there = {one.rfilename for one in info.siblings or ()}
-        if there - BESIDE:
-            try:
-                with tempfile.TemporaryDirectory() as folder:
-                    config = self.fetch(info.sha, CONFIG, Path(folder))
-                    parse(read_bytes(config, LARGEST_ENTRY), Weights, CONFIG)
-            except ZooError as error:
-                raise HubError(
-                    f"{self.reference} holds something that zoo publish did not put there",
-                    "publish to a repository of another name",
-                ) from error
-        elif CARD in there:
+        if there - BESIDE and not (CONFIG in there and self._is_ours(info.sha)):
+            raise HubError(
+                f"{self.reference} holds something that zoo publish did not put there",
+                "publish to a repository of another name",
+            )
+        if not there - BESIDE and CARD in there:
             text = f"{self.reference}: its {CARD} is replaced; the history there keeps the old one"
             print(text, file=sys.stderr, flush=True)
+
+    def _is_ours(self, commit: str) -> bool:
+        with tempfile.TemporaryDirectory() as folder:
+            config = read_bytes(self.fetch(commit, CONFIG, Path(folder)), LARGEST_ENTRY)
+        try:
+            parse(config, Weights, CONFIG)
+        except ManifestError:
+            return False
+        return True
 
     def _same(self, info: Any, files: Mapping[str, Path]) -> bool:
         """Whether the repository holds these bytes already."""
@@ -142,7 +146,7 @@ class HuggingFace:
     def _without(self) -> str:
         """What can be done without a hub."""
         if self._publishing:
-            return "nothing was published; file:FOLDER needs no hub"
+            return "file:FOLDER is a place to publish to that needs no hub"
         return "what is on this machine already loads without it"
 
     @cached_property
