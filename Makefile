@@ -50,6 +50,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 # constraints.txt pins what everybody tests with; the plugins themselves ask for ranges only.
 $(READY): pyproject.toml $(PLUGINS) constraints.txt requirements-dev.txt Makefile

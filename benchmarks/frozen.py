@@ -24,13 +24,13 @@ import numpy as np
 import torch
 
 from zoo_core.data import datasets
-from zoo_core.data.arrays import Dataset, Split
-from zoo_core.features.torch_extract import Extractor, batch_for
-from zoo_core.models import trainer_of
-from zoo_core.registry import registry
+from zoo_core.data.dataset import Dataset, Split
+from zoo_core.io.process import keep_freed_memory
+from zoo_core.spec.registry import registry
+from zoo_core.torch.extract import Extractor, batch_for
+from zoo_core.train.builder import fit_to_data, prepare
 from zoo_core.train.display import open_display
-from zoo_core.train.memory import keep_freed_memory
-from zoo_core.train.training import fit_to_data, prepare
+from zoo_core.train.job import trainer_of
 from zoo_core.tune import tuning
 
 MODEL = "efficientnet_lite0_finetune"

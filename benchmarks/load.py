@@ -29,9 +29,9 @@ import safetensors.torch
 import torch
 
 import zoo
-from zoo_core.hub.digest import digest_of
-from zoo_core.manifest import Weights, write
-from zoo_core.tensors import to_bytes
+from zoo_core.io.files import digest_of
+from zoo_core.io.tensors import to_bytes
+from zoo_core.weights.manifest import Weights, write
 
 OPTIONS = {"hidden": (3400, 256), "num_classes": 10, "in_channels": 3, "image_size": 32}
 ENTRIES = 10_000

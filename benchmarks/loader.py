@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from zoo_core.data.arrays import Split
+from zoo_core.data.dataset import Split
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import ZooError
+from zoo_core.io.errors import ZooError
 
 BATCH = 128
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)

@@ -25,7 +25,7 @@ from zoo_numpy import Tensor, nn, optim
 from zoo_numpy.networks import LeNet
 from zoo_numpy.tensor import Array, node
 
-from zoo_core.train.memory import keep_freed_memory
+from zoo_core.io.process import keep_freed_memory
 
 BATCH = 100
 RECIPE: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}

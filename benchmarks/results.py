@@ -24,9 +24,9 @@ from typing import Any
 
 from cost_picture import Point, draw_cost
 
-from zoo_core.manifest import all_weights
-from zoo_core.registry import registry
-from zoo_core.types import Recipe
+from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.registry import registry
+from zoo_core.weights.manifest import all_weights
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -136,11 +136,10 @@ def classifies(document: dict[str, Any]) -> bool:
 def distance(run: Path, classifier: str) -> dict[str, object]:
     """The feature distance, with the classifier named by what it is and not by where it lies."""
     from zoo_core.data.datasets import open_dataset
-    from zoo_core.hub.find import find
-    from zoo_core.train.distance import feature_distance
-    from zoo_core.train.generate import load_source
+    from zoo_core.use.generate import feature_distance, load_sampler
+    from zoo_core.weights.references import find
 
-    source, loaded = load_source(str(run.absolute()))
+    source, loaded = load_sampler(str(run.absolute()))
     data = open_dataset(loaded.dataset, **loaded.options)
     found = feature_distance(source, data, classifier).to_dict()
     return found | {"classifier": find(classifier).model}

@@ -26,7 +26,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import zoo
-from zoo_core.data.arrays import Dataset
+from zoo_core.data.dataset import Dataset
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 LR = {"mlp": 3e-4, "cnn": 1e-3}

@@ -30,8 +30,8 @@ from torch.utils.data import DataLoader, Subset
 from torchvision import datasets, transforms
 
 import zoo
-from zoo_core.data.arrays import Split
-from zoo_core.train.training import train as train_run
+from zoo_core.data.dataset import Split
+from zoo_core.train.runner import train as train_run
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
@@ -75,7 +75,7 @@ def with_zoo(options: argparse.Namespace) -> str:
         found = zoo.tune("mlp", epochs=options.epochs, subset=part / 5, runs=runs, quiet=True)
         final = train_run(
             "mlp", settings={"lr": found.recipe.lr, "epochs": found.recipe.epochs, "subset": part},
-            runs=Path(runs), quiet=True, report=False,
+            runs=Path(runs), quiet=True,
         )  # fmt: skip
         epochs = sum(trial.epochs for trial in found.trials)
         return told(len(found.trials), epochs, found.recipe.lr, found.recipe.epochs, final.accuracy)

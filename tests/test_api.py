@@ -12,7 +12,7 @@ import zoo
 def test_every_public_name_is_there_and_nothing_is_imported_before_it_is_used():
     code = (
         "import sys, zoo\n"
-        "assert 'zoo_core.types' not in sys.modules and 'pluggy' not in sys.modules\n"
+        "assert 'zoo_core.spec.recipe' not in sys.modules and 'pluggy' not in sys.modules\n"
         "assert all(hasattr(zoo, name) for name in zoo.__all__)\n"
         "assert set(zoo.__all__) == set(dir(zoo))"
     )

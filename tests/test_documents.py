@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from zoo_core.documents import read_document, write_document
-from zoo_core.errors import ZooError
-from zoo_core.train.run import Run
+from zoo_core.io.documents import read_document, write_document
+from zoo_core.io.errors import ZooError
+from zoo_core.runs.run import Run
 from zoo_core.tune.search import Search
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo_core.figures import duration, named, size
+from zoo_core.io.console import duration, named, size
 
 
 @pytest.mark.parametrize(

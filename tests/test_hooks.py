@@ -7,7 +7,7 @@ import pytest
 from support import ROOT
 
 import zoo
-from zoo_core import hookspecs
+from zoo_core.spec import hooks as hookspecs
 
 SIGNATURES = {
     "zoo_models": (),
@@ -66,8 +66,8 @@ class Everything:
 
 
 def test_contributions_of_all_sorts_arrive_with_their_provider():
-    from zoo_core.plugins import _new_manager, _validate
-    from zoo_core.types import PluginRecord
+    from zoo_core.spec.entries import PluginRecord
+    from zoo_core.spec.plugins import _new_manager, _validate
 
     record = PluginRecord(id="p", value="a", distribution="d", version="1", state="ok")
     given = _validate(record, Everything(), _new_manager())
@@ -83,7 +83,7 @@ def test_listeners_are_called_apart_from_each_other(plugin_site):
     from support import environment
 
     code = (
-        "from zoo_core.plugins import load_plugins\n"
+        "from zoo_core.spec.plugins import load_plugins\n"
         "listeners = load_plugins().listeners()\n"
         "assert sorted(listeners) == ['logger', 'raising-logger'], list(listeners)\n"
         "hooks = listeners['logger']\n"

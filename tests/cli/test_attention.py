@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from support import environment
 
-from zoo_core.train.training import train
+from zoo_core.train.runner import train
 
 # A stranger's transformer: its own layers, and a function that says where they look.
 STRANGER = """
@@ -52,7 +52,7 @@ def trained(tmp_path_factory):
     for model, options in (("nano_vit_p4", small), ("mlp", {"hidden": (8,)})):
         train(
             model, "synthetic", settings={**settings, "model": options}, runs=folder / "runs",
-            quiet=True, report=False,
+            quiet=True,
         )  # fmt: skip
     pixels = np.random.default_rng(0).integers(0, 255, (40, 60, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(folder / "cat.png")

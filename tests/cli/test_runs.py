@@ -9,7 +9,7 @@ import time
 from report.made_runs import make_run
 from support import environment
 
-from zoo_core.train.run import find_run
+from zoo_core.runs.run import find_run
 
 
 def test_runs_are_listed_newest_last(zoo_command, tmp_path):

@@ -4,22 +4,14 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from zoo_core.data.arrays import Split
-from zoo_core.data.augment import (
-    Affine,
-    Crop,
-    CutMix,
-    Cutout,
-    Flip,
-    ResizedCrop,
-    parse_augment,
-)
-from zoo_core.data.augment_ops import MovePlan, open_ops
-from zoo_core.data.augment_torch import TorchOps
+from zoo_core.data.augment import Affine, Crop, CutMix, Cutout, Flip, ResizedCrop, parse_augment
+from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Loader
+from zoo_core.data.ops import MovePlan, open_ops
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import OptionError
+from zoo_core.io.errors import OptionError
+from zoo_core.torch.ops import TorchOps
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -16,8 +16,8 @@ from support import environment
 import zoo
 from zoo_core.data import cache, datasets
 from zoo_core.data.datasets import open_dataset
-from zoo_core.errors import DataError
-from zoo_core.files import atomic_write
+from zoo_core.io.errors import DataError
+from zoo_core.io.files import atomic_write
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="uses signals or limits of POSIX")
 
@@ -184,7 +184,7 @@ def one(own_cache, monkeypatch):
     entry = made.small("mnist", ARRAYS)
     known = made.registry_of(entry)
     monkeypatch.setattr(datasets, "registry", lambda: known)
-    monkeypatch.setattr("zoo_core.data.classic.mnist", lambda: [zoo.Source("memory", fetch)])
+    monkeypatch.setattr("zoo_core.data.sources.mnist", lambda: [zoo.Source("memory", fetch)])
     return asked
 
 
@@ -311,7 +311,7 @@ def test_a_damaged_file_goes_even_when_no_source_has_another(one, monkeypatch):
     open_dataset("mnist")
     flip_a_pixel(the_file())
     monkeypatch.setattr(
-        "zoo_core.data.classic.mnist", lambda: [zoo.Source("gone", lambda folder: 1 / 0)]
+        "zoo_core.data.sources.mnist", lambda: [zoo.Source("gone", lambda folder: 1 / 0)]
     )
     with pytest.raises(DataError, match="could not be fetched"):
         open_dataset("mnist")

@@ -8,7 +8,7 @@ import zoo
 from zoo_core.data import datasets
 from zoo_core.data.cache import read_header
 from zoo_core.data.datasets import find_dataset, is_path, open_dataset
-from zoo_core.errors import DataError, OptionError, UnknownName, UsageError
+from zoo_core.io.errors import DataError, OptionError, UnknownName, UsageError
 
 CALLS = []
 
@@ -28,7 +28,7 @@ def provide(monkeypatch):
         entry = zoo.DatasetEntry(name="dots", **fields)
         known = made.registry_of(entry, plugin=plugin)
         monkeypatch.setattr(datasets, "registry", lambda: known)
-        monkeypatch.setattr("zoo_core.targets.import_target", lambda target: function)
+        monkeypatch.setattr("zoo_core.io.targets.import_target", lambda target: function)
         records = known_plugins(plugin)
         monkeypatch.setattr(datasets, "load_plugins", lambda: records)
         return entry

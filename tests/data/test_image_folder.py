@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoo_core.data import image_folder, pictures
+from zoo_core.data import image_folder
+from zoo_core.data import images as pictures
 from zoo_core.data.datasets import cached, open_dataset
-from zoo_core.data.pictures import fit_picture, read_picture
-from zoo_core.errors import DataError, OptionError
+from zoo_core.data.images import fit_picture, read_picture
+from zoo_core.io.errors import DataError, OptionError
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoo_core.data.arrays import Split
+from zoo_core.data.dataset import Split
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import OptionError
+from zoo_core.io.errors import OptionError
 
 N = 53  # not a multiple of any batch size below
 RNG = np.random.default_rng(1)
@@ -228,10 +228,10 @@ def test_numpy_batches_never_import_torch():
         run("""
         import json, sys
         import numpy as np
-        from zoo_core.data.arrays import Split
+        from zoo_core.data.dataset import Split
         from zoo_core.data.loader import Loader
         from zoo_core.data.preprocess import Preprocess
-        from zoo_core.data.splits import subset_indices
+        from zoo_core.data.draws import subset_indices
 
         split = Split(np.zeros((64, 8, 8, 3), np.uint8), np.arange(64))
         words = ("flip", "crop:2", "affine:rotate=9", "resized_crop:8", "cutout:2", "cutmix:1")
@@ -253,7 +253,7 @@ def test_an_epoch_needs_no_copy_of_the_pictures(backend, augment):
     growth, size, batch = run(f"""
         import json, pathlib
         import numpy as np
-        from zoo_core.data.arrays import Split
+        from zoo_core.data.dataset import Split
         from zoo_core.data.loader import Loader
         from zoo_core.data.preprocess import Preprocess
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
-from zoo_core.data.arrays import Dataset, Split
+from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import OptionError
+from zoo_core.io.errors import OptionError
 
 RNG = np.random.default_rng(2)
 COLOUR = RNG.integers(0, 256, (9, 16, 16, 3), dtype=np.uint8)
@@ -52,7 +52,7 @@ def test_one_picture_gives_the_bits_that_evaluation_gave(case, backend, tmp_path
 
 
 def test_a_picture_of_another_size_goes_through_the_stored_size():
-    from zoo_core.data.pictures import fit_picture
+    from zoo_core.data.images import fit_picture
 
     photo = RNG.integers(0, 256, (50, 80, 3), dtype=np.uint8)
     preprocess = Preprocess.for_dataset(dataset(), {"size": 20})

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from fixtures import datasets as made
 
-from zoo_core.data import classic, datasets, sources
+from zoo_core.data import datasets
+from zoo_core.data import sources as classic
 from zoo_core.data.datasets import open_dataset
-from zoo_core.errors import DataError, SourceUnavailable
+from zoo_core.io import net as sources
+from zoo_core.io.errors import DataError, SourceUnavailable
 
 MNIST, FASHION = made.mnist_arrays(0), made.mnist_arrays(1)
 CIFAR = made.cifar_arrays()
@@ -256,10 +258,10 @@ def test_a_connection_that_breaks_off_is_no_whole_file(tmp_path):
 def test_downloads_need_neither_torch_nor_torchvision(tmp_path):
     code = (
         "import sys, pathlib\n"
-        "from zoo_core.data import sources\n"
-        f"try: sources.official_download([('http://127.0.0.1:{closed_port()}/x', '')],"
+        "from zoo_core.io import net\n"
+        f"try: net.official_download([('http://127.0.0.1:{closed_port()}/x', '')],"
         " pathlib.Path('.'))\n"
-        "except sources.SourceUnavailable as error: print(error)\n"
+        "except net.SourceUnavailable as error: print(error)\n"
         "assert not {'torch', 'torchvision'} & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,9 +11,10 @@ import zlib
 import pytest
 from fixtures import datasets as made
 
-from zoo_core.data import classic, datasets, formats
+from zoo_core.data import datasets, formats
+from zoo_core.data import sources as classic
 from zoo_core.data.datasets import open_dataset
-from zoo_core.errors import DataError
+from zoo_core.io.errors import DataError
 
 MNIST = made.mnist_arrays()
 CIFAR = made.cifar_arrays()

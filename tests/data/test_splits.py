@@ -3,8 +3,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from zoo_core.data.splits import subset_indices, train_validation
-from zoo_core.errors import OptionError
+from zoo_core.data.draws import subset_indices, train_validation
+from zoo_core.io.errors import OptionError
 
 LABELS = np.repeat(np.arange(3), (600, 300, 100))[np.random.default_rng(0).permutation(1000)]
 

@@ -7,7 +7,7 @@ from sklearn.linear_model import RidgeClassifier
 from zoo_core.builtin.plugin import zoo_datasets
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.synthetic import CLASSES
-from zoo_core.errors import OptionError
+from zoo_core.io.errors import OptionError
 
 
 @pytest.fixture(scope="module")

@@ -28,12 +28,12 @@ def train(tmp_path: Path, weights: Path) -> Callable[..., Any]:
     """Train the small frozen model; keywords are recipe settings."""
     from features.parts import settings
 
-    from zoo_core.train import training
+    from zoo_core.train import runner as training
 
     def run(dataset: str = "synthetic", **changes: Any) -> training.Result:
         return training.train(
             "resnet18_features", dataset, settings=settings(weights, **changes),
-            runs=tmp_path / "runs", quiet=True, report=False,
+            runs=tmp_path / "runs", quiet=True,
         )  # fmt: skip
 
     return run

@@ -23,11 +23,11 @@ from pathlib import Path
 from features.parts import settings
 
 from zoo_core.data.datasets import open_dataset
-from zoo_core.features.store import Writer, kept
-from zoo_core.registry import registry
+from zoo_core.data.features import Writer, kept
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import choose_recipe, override
+from zoo_core.train.builder import prepare
 from zoo_core.train.display import Display
-from zoo_core.train.settings import choose_recipe, override
-from zoo_core.train.training import prepare
 
 weights, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 patience = float(sys.argv[5]) / (2 * kills) if kills else 0.0

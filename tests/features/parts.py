@@ -9,7 +9,7 @@ import safetensors.numpy
 import torch
 
 import zoo
-from zoo_core.train.settings import merge
+from zoo_core.spec.settings import merge
 
 CHANNELS = (4, 8, 12, 16)
 

@@ -11,12 +11,12 @@ from features.parts import CHANNELS, write_weights
 
 import zoo
 from zoo_core.data.datasets import open_dataset
-from zoo_core.features.torch_extract import Extractor
-from zoo_core.hub.publish import plan, publish
-from zoo_core.models import trainer_of
-from zoo_core.train import training
-from zoo_core.train.run import Run
-from zoo_core.train.torch_learner import TorchLearner
+from zoo_core.publish.publish import plan, publish
+from zoo_core.runs.run import Run
+from zoo_core.torch.extract import Extractor
+from zoo_core.torch.learner import TorchLearner
+from zoo_core.train import runner as training
+from zoo_core.train.job import trainer_of
 from zoo_core.tune import tuning
 
 
@@ -105,7 +105,7 @@ def test_a_run_works_when_the_file_of_its_backbone_has_moved(train, tmp_path):
 def test_without_its_backbone_a_run_says_which_one_it_needs(train, tmp_path, monkeypatch):
     from zoo_frozen import resnet18
 
-    from zoo_core.features import backbones
+    from zoo_core.torch import backbones
 
     result = train()
     backbones._at_hand.clear()
@@ -120,7 +120,7 @@ def test_without_its_backbone_a_run_says_which_one_it_needs(train, tmp_path, mon
 def test_a_backbone_in_the_cache_that_was_changed_is_not_used(train, tmp_path, monkeypatch):
     from zoo_frozen import resnet18
 
-    from zoo_core.features import backbones
+    from zoo_core.torch import backbones
 
     result = train()
     backbones._at_hand.clear()
@@ -203,7 +203,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(train, monkeypatch, op
         train(**settings)
     monkeypatch.setattr(TorchLearner, "step", step)
     runs = sorted(whole.path.parent.iterdir(), key=lambda path: path.stat().st_mtime)
-    resumed = training.resume(str(runs[-1]), quiet=True, report=False)
+    resumed = training.resume(str(runs[-1]), quiet=True)
     assert resumed.path != whole.path
     assert (resumed.path / "model.safetensors").read_bytes() == (
         whole.path / "model.safetensors"
@@ -252,7 +252,7 @@ def test_it_is_published_and_loaded_again(train, tmp_path, full):
 
 
 def test_a_full_publication_needs_no_backbone_on_the_machine_that_loads_it(train, tmp_path):
-    from zoo_core.features import backbones
+    from zoo_core.torch import backbones
 
     result = train()
     before = zoo.predict(result.path, pictures())

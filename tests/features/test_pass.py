@@ -15,13 +15,12 @@ from support import environment
 
 import zoo
 from zoo_core.data.datasets import open_dataset
-from zoo_core.features.store import BLOCK, Writer, kept
-from zoo_core.features.torch_extract import Extractor, batch_for
-from zoo_core.features.torch_fold import fold_batch_norms
-from zoo_core.registry import registry
+from zoo_core.data.features import BLOCK, Writer, kept
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import choose_recipe, override
+from zoo_core.torch.extract import Extractor, batch_for, fold_batch_norms
+from zoo_core.train.builder import prepare
 from zoo_core.train.display import Display
-from zoo_core.train.settings import choose_recipe, override
-from zoo_core.train.training import prepare
 
 HERE = Path(__file__).parent
 

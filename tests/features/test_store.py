@@ -14,11 +14,10 @@ import pytest
 import safetensors.numpy
 from support import environment
 
-from zoo_core.data.arrays import Split
-from zoo_core.errors import DataError, UsageError
-from zoo_core.features import store
-from zoo_core.features.key import FeatureKey, digest_of_tensors
-from zoo_core.features.store import BLOCK, FeatureFile, Progress
+from zoo_core.data import features as store
+from zoo_core.data.dataset import Split
+from zoo_core.data.features import BLOCK, FeatureFile, FeatureKey, Progress, digest_of_tensors
+from zoo_core.io.errors import DataError, UsageError
 
 ROWS, WIDTH = 5 * BLOCK + 44, 8
 KEY = FeatureKey(

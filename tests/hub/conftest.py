@@ -9,8 +9,8 @@ import pytest
 from hub.loopback import Hub
 from hub.parts import NAME, files_of, small_run
 
-from zoo_core.hub.publish import plan
-from zoo_core.train.run import Run
+from zoo_core.publish.publish import plan
+from zoo_core.runs.run import Run
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "manifest.json"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     # What our own plugins ship is no part of these tests.
-    monkeypatch.setattr("zoo_core.manifest._of_plugins", lambda: iter(()))
+    monkeypatch.setattr("zoo_core.weights.manifest._of_plugins", lambda: iter(()))
     for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "ZOO_RUNS"):
         monkeypatch.delenv(name, raising=False)
 

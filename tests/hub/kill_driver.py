@@ -16,12 +16,12 @@ import signal
 import sys
 from pathlib import Path
 
-from zoo_core.errors import ZooError
-from zoo_core.hub.find import find
-from zoo_core.hub.load import load
-from zoo_core.hub.publish import answers, plan, publish
-from zoo_core.manifest import all_weights
-from zoo_core.train.run import Run
+from zoo_core.io.errors import ZooError
+from zoo_core.publish.publish import plan, publish
+from zoo_core.runs.run import Run
+from zoo_core.use.load import answers, load
+from zoo_core.weights.manifest import all_weights
+from zoo_core.weights.references import find
 
 EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.copyfile"}
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from zoo_core.hub.publish import Plan
-from zoo_core.hub.repository import CARD, CONFIG, MODEL
-from zoo_core.manifest import Weights
-from zoo_core.train.run import Run
-from zoo_core.train.training import train
+from zoo_core.publish.publish import Publication
+from zoo_core.runs.run import Run
+from zoo_core.train.runner import train
+from zoo_core.weights.manifest import Weights
+from zoo_core.weights.repository import CARD, CONFIG, MODEL
 
 NAME = "org/shapes"
 REFERENCE = f"hf:{NAME}"
@@ -21,12 +21,10 @@ REFERENCE = f"hf:{NAME}"
 
 def small_run(folder: Path, model: str, **options: object) -> Run:
     settings = {"epochs": 1, "data": {"train_size": 64, "test_size": 32}, "model": options}
-    return train(
-        model, "synthetic", settings=settings, runs=folder, quiet=True, report=False, device="cpu"
-    ).run
+    return train(model, "synthetic", settings=settings, runs=folder, quiet=True, device="cpu").run
 
 
-def files_of(planned: Plan) -> dict[str, bytes]:
+def files_of(planned: Publication) -> dict[str, bytes]:
     return {
         CONFIG: planned.config,
         MODEL: planned.found.path.read_bytes(),
@@ -34,7 +32,7 @@ def files_of(planned: Plan) -> dict[str, bytes]:
     }
 
 
-def altered(planned: Plan, data: bytes, **changes: Any) -> dict[str, bytes]:
+def altered(planned: Publication, data: bytes, **changes: Any) -> dict[str, bytes]:
     """The files of a publication with another weight file, whose digest and size are declared."""
     right = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
     weights = msgspec.structs.replace(planned.weights, **(right | changes))

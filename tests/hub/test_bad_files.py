@@ -16,10 +16,10 @@ import pytest
 from hub.parts import NAME, REFERENCE, altered, join_file, on_disk, split_file
 
 import zoo
-from zoo_core.errors import UnknownName, WeightsError
-from zoo_core.hub.folder import Folder
-from zoo_core.hub.publish import plan
-from zoo_core.tensors import to_bytes
+from zoo_core.io.errors import UnknownName, WeightsError
+from zoo_core.io.tensors import to_bytes
+from zoo_core.publish.publish import plan
+from zoo_core.weights.repository import Folder
 
 
 def edit(data, change):
@@ -215,9 +215,9 @@ def test_wrong_hash(run, hub):
 def test_wrong_hash_and_wrong_size_in_a_manifest(run, tmp_path):
     import msgspec
 
-    from zoo_core.hub.publish import publish
-    from zoo_core.manifest import changing
-    from zoo_core.paths import user_manifest
+    from zoo_core.io.files import user_manifest
+    from zoo_core.publish.publish import publish
+    from zoo_core.weights.manifest import changing
 
     right = publish(plan(run, f"file:{tmp_path / 'shared'}")).weights
     for change, words in (({"sha256": "00" * 32}, "not the file that was published"),
@@ -264,7 +264,7 @@ def test_bfloat16_is_read_without_loss(run, hub):
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs symbolic links")
 def test_a_symbolic_link_in_a_folder_hub_is_not_followed(run, tmp_path):
-    from zoo_core.hub.publish import publish
+    from zoo_core.publish.publish import publish
 
     done = publish(plan(run, f"file:{tmp_path / 'shared'}"))
     file = tmp_path / "shared" / done.revision / "model.safetensors"
@@ -286,7 +286,7 @@ def test_a_pipe_instead_of_a_file_does_not_hang(run, tmp_path):
 
 
 def test_what_the_zoo_writes_it_reads(tmp_path):
-    from zoo_core.hub.verify import check_tensors, open_weights
+    from zoo_core.weights.verify import check_tensors, open_weights
 
     arrays = {"a": np.arange(6, dtype=np.float16).reshape(2, 3), "b": np.array(3, np.int64),
               "c": np.zeros((0, 4), np.float32), "d": np.array([True, False])}  # fmt: skip

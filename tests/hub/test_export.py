@@ -7,9 +7,9 @@ from hub.parts import small_run
 
 import zoo
 from zoo_core.cli.export import command
-from zoo_core.errors import MissingDependency, UsageError, ZooError
-from zoo_core.hub.publish import probes
-from zoo_core.train import torch_export
+from zoo_core.io.errors import MissingDependency, UsageError, ZooError
+from zoo_core.torch import export as torch_export
+from zoo_core.use.load import probes
 
 
 def export(*arguments):

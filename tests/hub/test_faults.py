@@ -7,9 +7,10 @@ from hub.loopback import Fault, Hub
 from hub.parts import NAME, REFERENCE, altered, files_of, on_disk
 
 import zoo
-from zoo_core.errors import HubError, ManifestError, UsageError, WeightsError
-from zoo_core.hub.publish import answers, plan
-from zoo_core.paths import cache_dir
+from zoo_core.io.errors import HubError, ManifestError, UsageError, WeightsError
+from zoo_core.io.files import cache_dir
+from zoo_core.publish.publish import plan
+from zoo_core.use.load import answers
 
 FILE = "/model.safetensors"
 

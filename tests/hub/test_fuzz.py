@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import zoo
-from zoo_core.errors import ManifestError, WeightsError
-from zoo_core.hub.found import Found
-from zoo_core.hub.load import load_found
-from zoo_core.hub.verify import check_tensors, open_weights
-from zoo_core.manifest import Manifest, Weights, parse
-from zoo_core.models import check_options, trainer_of
-from zoo_core.tensors import to_bytes
+from zoo_core.io.errors import ManifestError, WeightsError
+from zoo_core.io.tensors import to_bytes
+from zoo_core.spec.framework import check_options
+from zoo_core.train.job import trainer_of
+from zoo_core.use.load import load_found
+from zoo_core.weights.manifest import Manifest, Weights, parse
+from zoo_core.weights.verify import Found, check_tensors, open_weights
 
 QUICK = {"deadline": None, "max_examples": 150, "database": None,
          "suppress_health_check": list(HealthCheck)}  # fmt: skip

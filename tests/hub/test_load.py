@@ -11,11 +11,12 @@ from hub.parts import REFERENCE, altered, entry, join_file, split_file
 from PIL import Image
 
 import zoo
-from zoo_core.errors import AmbiguousName, OptionError, UnknownName, UsageError, WeightsError
-from zoo_core.hub.publish import answers, plan, publish
-from zoo_core.manifest import write
-from zoo_core.paths import user_manifest
-from zoo_core.registry import qualified_name, registry
+from zoo_core.io.errors import AmbiguousName, OptionError, UnknownName, UsageError, WeightsError
+from zoo_core.io.files import user_manifest
+from zoo_core.publish.publish import plan, publish
+from zoo_core.spec.registry import qualified_name, registry
+from zoo_core.use.load import answers
+from zoo_core.weights.manifest import write
 
 
 @pytest.fixture
@@ -129,10 +130,10 @@ def test_weights_are_used_from_the_mapped_file_and_training_does_not_change_it(r
 @pytest.mark.parametrize("name", registry().models.labels())
 def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
     """Saved and loaded through the trainer's own functions, from a mapped file."""
-    from zoo_core.hub.found import Found
-    from zoo_core.hub.load import load_found
-    from zoo_core.models import trainer_of
-    from zoo_core.tensors import to_bytes
+    from zoo_core.io.tensors import to_bytes
+    from zoo_core.train.job import trainer_of
+    from zoo_core.use.load import load_found
+    from zoo_core.weights.verify import Found
 
     model = zoo.create(name)
     entry_of, trainer = zoo.info(name), trainer_of(zoo.info(name))
@@ -162,7 +163,7 @@ def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
 
 def test_what_a_file_does_not_hold_is_built_for_real(tmp_path, monkeypatch):
     """A buffer that is not saved, a tensor that is a plain attribute, a shared weight."""
-    from zoo_core.train.torch_trainer import TorchTrainer
+    from zoo_core.torch.trainer import TorchTrainer
 
     class Odd(torch.nn.Module):
         def __init__(self):
@@ -242,7 +243,7 @@ def test_weights_of_a_plugin_that_is_not_installed_name_the_pip_command(tmp_path
 def test_two_manifests_with_one_name_are_ambiguous_unless_the_bytes_are_the_same(
     monkeypatch, tmp_path
 ):
-    from zoo_core import manifest
+    from zoo_core.weights import manifest
 
     write(user_manifest(), [entry()])
     core = tmp_path / "core.json"
@@ -255,7 +256,7 @@ def test_two_manifests_with_one_name_are_ambiguous_unless_the_bytes_are_the_same
 
 
 def test_the_default_weights_are_those_of_the_models_own_dataset(tmp_path):
-    from zoo_core.manifest import all_weights, default_weights
+    from zoo_core.weights.manifest import all_weights, default_weights
 
     entries = [entry(name="mlp.one", sha256="1" * 64), entry(name="mlp.two", sha256="2" * 64)]
     write(user_manifest(), entries)

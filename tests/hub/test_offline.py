@@ -9,7 +9,7 @@ import pytest
 from hub.parts import NAME, REFERENCE, files_of
 from support import environment
 
-from zoo_core.hub.publish import plan
+from zoo_core.publish.publish import plan
 
 LIMIT = 3.0  # seconds for an answer; what importing costs on a busy machine comes on top
 

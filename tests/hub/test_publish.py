@@ -9,10 +9,11 @@ from hub.parts import NAME, REFERENCE, entry, files_of
 
 import zoo
 from zoo_core.cli.verify import everything
-from zoo_core.errors import HubError, ManifestError, UsageError, WeightsError
-from zoo_core.hub.publish import answers, plan, publish
-from zoo_core.manifest import read, write
-from zoo_core.paths import user_manifest
+from zoo_core.io.errors import HubError, ManifestError, UsageError, WeightsError
+from zoo_core.io.files import user_manifest
+from zoo_core.publish.publish import plan, publish
+from zoo_core.use.load import answers
+from zoo_core.weights.manifest import read, write
 
 
 def test_published_weights_come_back_bit_equal_from_an_empty_cache(
@@ -155,7 +156,7 @@ def test_a_hub_that_refuses_a_commit_says_why(run, hub, token, status, words, mo
 
 def test_somebody_who_publishes_meanwhile_is_not_overwritten(run, hub, token, monkeypatch):
     publish(plan(run, REFERENCE))
-    from zoo_core.hub.hf import HuggingFace
+    from zoo_core.weights.hf import HuggingFace
 
     same = HuggingFace._same
 
@@ -177,7 +178,7 @@ def test_what_the_hub_gives_back_wrong_is_not_listed(run, hub, token):
 
 
 def test_a_name_that_others_use_is_refused_before_anything_is_sent(run, hub, token, monkeypatch):
-    from zoo_core import manifest
+    from zoo_core.weights import manifest
 
     core = user_manifest().with_name("core.json")
     write(core, [entry(name="mlp.synthetic")])

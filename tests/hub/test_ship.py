@@ -9,13 +9,13 @@ from hub.loopback import Fault
 import zoo
 from zoo_core.cli.publish import command
 from zoo_core.cli.verify import everything
-from zoo_core.errors import HubError, UsageError, WeightsError
-from zoo_core.hub import ship as shipping
-from zoo_core.hub.find import look_up_name
-from zoo_core.hub.ship import ship
-from zoo_core.manifest import _of_plugins as plugin_manifests
-from zoo_core.manifest import read
-from zoo_core.paths import user_manifest
+from zoo_core.io.errors import HubError, UsageError, WeightsError
+from zoo_core.io.files import user_manifest
+from zoo_core.publish import ship as shipping
+from zoo_core.publish.ship import ship
+from zoo_core.weights.manifest import _of_plugins as plugin_manifests
+from zoo_core.weights.manifest import read
+from zoo_core.weights.references import look_up_name
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def carried(numpy_run, package, monkeypatch, tmp_path):
     ship(numpy_run, package, tag="whole", license="mit")
     ship(numpy_run, package, tag="half", dtype="float16")
     place = "plugin 'carrier'", "carrier", package / "weights.json"
-    monkeypatch.setattr("zoo_core.manifest._of_plugins", lambda: iter([place]))
+    monkeypatch.setattr("zoo_core.weights.manifest._of_plugins", lambda: iter([place]))
     return package
 
 
@@ -128,7 +128,7 @@ def test_an_interrupted_publication_says_how_far_it_came(carried, hub, token, ca
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("zoo_core.hub.publish.publish", interrupted)
+    monkeypatch.setattr("zoo_core.publish.publish.publish", interrupted)
     with pytest.raises((KeyboardInterrupt, click.Abort)):
         publish_all("--to", "hf:org")
     assert "0 of 2 are published; the same command goes on" in capsys.readouterr().err
@@ -136,7 +136,7 @@ def test_an_interrupted_publication_says_how_far_it_came(carried, hub, token, ca
 
 @pytest.mark.slow
 def test_all_that_our_plugins_ship_goes_to_a_hub_and_comes_back(hub, token, capsys, monkeypatch):
-    monkeypatch.setattr("zoo_core.manifest._of_plugins", plugin_manifests)
+    monkeypatch.setattr("zoo_core.weights.manifest._of_plugins", plugin_manifests)
     ours = {one.weights.name: one.weights for one in shipping.shipped()}
     assert {"patch_lstm.cifar10", "lenet_numpy.mnist", "acgan.cifar10"} <= ours.keys()
     publish_all("--to", "hf:org", "--json")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from zoo_core.data.arrays import Dataset, Split
-from zoo_core.train.run import Run
-from zoo_core.types import Recipe
+from zoo_core.data.dataset import Dataset, Split
+from zoo_core.runs.run import Run
+from zoo_core.spec.recipe import Recipe
 
 CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 STRUCTURE = """CNN(

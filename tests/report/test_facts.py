@@ -7,17 +7,10 @@ import time
 import pytest
 from report.made_runs import DIGEST, make_metrics, make_run
 
-from zoo_core.errors import ZooError
-from zoo_core.report.facts import (
-    class_scores,
-    curves_of,
-    labels,
-    mixups,
-    summarize,
-    summarize_any,
-)
-from zoo_core.train.run import Run
-from zoo_core.train.settings import what_it_sets
+from zoo_core.io.errors import ZooError
+from zoo_core.runs.run import Run
+from zoo_core.runs.summary import class_scores, curves_of, labels, mixups, summarize, summarize_any
+from zoo_core.spec.settings import what_it_sets
 
 
 def test_a_complete_run_is_summed_up_by_its_result(tmp_path):

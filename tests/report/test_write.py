@@ -10,7 +10,7 @@ from PIL import Image
 from report.made_runs import make_dataset, make_metrics, make_run
 
 from zoo_core.data.datasets import open_dataset
-from zoo_core.errors import ZooError
+from zoo_core.io.errors import ZooError
 from zoo_core.report.write import build_report, write_report
 
 ALL = {"curves.png", "rate.png", "classes.png", "confusion.png", "predictions.png", "mistakes.png"}
@@ -225,8 +225,8 @@ def test_a_damaged_run_has_no_report_but_a_sentence(tmp_path):
 def test_without_matplotlib_the_report_has_its_tables(tmp_path, monkeypatch):
     run = make_run(tmp_path, classes=3, count=9, skill=0)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "zoo_core.report.pictures", raising=False)
-    monkeypatch.delattr("zoo_core.report.pictures", raising=False)
+    monkeypatch.delitem(sys.modules, "zoo_core.report.plots", raising=False)
+    monkeypatch.delattr("zoo_core.report.plots", raising=False)
     for name in [name for name in sys.modules if name.startswith("matplotlib.")]:
         monkeypatch.delitem(sys.modules, name)
     report = build_report(run)

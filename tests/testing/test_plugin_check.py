@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from support import environment
 
-from zoo_core.testing import Finding, checks_of
+from zoo_core.io.errors import Finding
 from zoo_core.testing.package import check_folder
+from zoo_core.testing.suite import checks_of
 
 
 def replace_in(path: Path, *changes: tuple[str, str]) -> None:

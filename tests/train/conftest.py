@@ -21,12 +21,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def make_job(tmp_path: Path) -> Callable[..., Any]:
     """A Job for an entry on a small synthetic dataset; keywords are recipe settings."""
     from zoo_core.data.datasets import open_dataset
+    from zoo_core.runs.run import new_run
+    from zoo_core.spec.settings import override
+    from zoo_core.train.builder import fit_to_data
     from zoo_core.train.display import Display
-    from zoo_core.train.events import Events
-    from zoo_core.train.job import Job
-    from zoo_core.train.run import new_run
-    from zoo_core.train.settings import override
-    from zoo_core.train.training import fit_to_data
+    from zoo_core.train.job import Events, Job
 
     def make(entry: zoo.ModelEntry, *, display: Any = None, **settings: Any) -> Job:
         display = display or Display(quiet=True)

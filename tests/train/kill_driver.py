@@ -22,9 +22,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zoo_core.models import trainer_of
-from zoo_core.registry import registry
-from zoo_core.train import training
+from zoo_core.spec.registry import registry
+from zoo_core.train import runner as training
+from zoo_core.train.job import trainer_of
 
 SETTINGS: dict[str, Any] = {
     "epochs": 2,
@@ -49,7 +49,7 @@ CHECKPOINT_SECONDS = 0.02
 
 
 def work(runs: Path, model: str) -> None:
-    how = {"runs": runs, "quiet": True, "checkpoint_seconds": CHECKPOINT_SECONDS, "report": False}
+    how = {"runs": runs, "quiet": True, "checkpoint_seconds": CHECKPOINT_SECONDS}
     # A process that is killed before run.json exists leaves a folder that is no run.
     started = [path.parent for path in runs.glob("*/run.json")]
     if started:

@@ -5,9 +5,8 @@ import pytest
 
 import zoo
 from zoo_core.data.datasets import open_dataset
-from zoo_core.train import distance
-from zoo_core.train.distance import Statistics, feature_distance, frechet
-from zoo_core.train.generate import Samples, load_source
+from zoo_core.use import generate as distance
+from zoo_core.use.generate import Samples, Statistics, feature_distance, frechet, load_sampler
 
 SMALL = {"epochs": 1, "batch_size": 32, "data": {"train_size": 64, "test_size": 300}}
 
@@ -49,7 +48,7 @@ def trained(tmp_path_factory):
 def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypatch):
     judge, vae = map(str, trained)
     data = open_dataset("synthetic", **SMALL["data"])
-    source, _ = load_source(vae)
+    source, _ = load_sampler(vae)
     calls = []
     counted = distance.statistics
     monkeypatch.setattr(distance, "statistics", lambda *a: calls.append(len(a[1])) or counted(*a))
@@ -75,7 +74,7 @@ def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypat
 
 def test_training_pictures_show_how_near_samples_could_come(trained):
     judge, vae = map(str, trained)
-    source, _ = load_source(vae)
+    source, _ = load_sampler(vae)
     data = open_dataset("synthetic", train_size=600, test_size=300)
     measured = feature_distance(source, data, judge)
     assert 0 < measured.to_dict()["of_training_pictures"] < 0.5 * measured.value
@@ -83,7 +82,7 @@ def test_training_pictures_show_how_near_samples_could_come(trained):
 
 def test_what_cannot_be_measured_gets_a_sentence(trained):
     judge, vae = map(str, trained)
-    source, _ = load_source(vae)
+    source, _ = load_sampler(vae)
     data = open_dataset("synthetic", train_size=64, test_size=20)
     with pytest.raises(zoo.ZooError, match="at least 256 pictures"):
         feature_distance(source, data, judge)

@@ -9,7 +9,7 @@ import pytest
 CODE = """
 import resource
 import numpy as np
-from zoo_core.train.memory import keep_freed_memory
+from zoo_core.io.process import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, top_k_accuracy_score
 
-from zoo_core.train.metrics import ClassificationTotals, softmax
+from zoo_core.use.metrics import ClassificationTotals, softmax
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6, 10, 37])

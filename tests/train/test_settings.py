@@ -5,8 +5,8 @@ import json
 import pytest
 
 import zoo
-from zoo_core.train.schedule import learning_rate
-from zoo_core.train.settings import override, parse_settings, read_request
+from zoo_core.spec.settings import override, parse_settings, read_request
+from zoo_core.train.loop import learning_rate
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import zoo
-from zoo_core.data.arrays import Split
-from zoo_core.errors import TrainingError
-from zoo_core.train import training
+from zoo_core.data.dataset import Split
+from zoo_core.io.errors import TrainingError
+from zoo_core.torch.trainer import TorchTrainer
+from zoo_core.train import runner as training
 from zoo_core.train.checkpoint import Checkpoints
-from zoo_core.train.torch_trainer import TorchTrainer
 
 
 def fit(job):
@@ -48,13 +48,12 @@ def test_times_are_those_of_all_processes_of_a_run(make_job, small_mlp):
     assert fit(replace(job, resume_from=job.run)).cpu_seconds > 1000
 
 
-def test_a_run_is_complete_though_its_report_was_interrupted(tmp_path, monkeypatch, capsys):
+def test_a_run_is_complete_though_its_report_was_interrupted(tmp_path, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("zoo_core.report.write.write_report", interrupted)
     small = {"epochs": 1, "data": {"train_size": 50, "test_size": 10}, "model": {"hidden": (4,)}}
-    result = training.train("mlp", "synthetic", settings=small, runs=tmp_path)
+    result = training.train("mlp", "synthetic", settings=small, runs=tmp_path, report=interrupted)
     assert result.run.read()["status"] == "complete" and result.report is None
     assert f"zoo report {result.run.path} writes it" in capsys.readouterr().err
 
@@ -203,7 +202,7 @@ def test_a_loss_that_is_no_number_stops_the_run(make_job, small_mlp):
 
 
 def test_the_last_good_checkpoint_is_named_when_the_loss_explodes(make_job, small_mlp, monkeypatch):
-    from zoo_core.train.torch_task import Classification
+    from zoo_core.torch.task import Classification
 
     steps = []
     plain = Classification.loss
@@ -232,7 +231,7 @@ def test_the_last_good_checkpoint_is_named_when_the_loss_explodes(make_job, smal
     ],
 )
 def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch, error):
-    from zoo_core.train.torch_task import Classification
+    from zoo_core.torch.task import Classification
 
     def exhausted(self, batch, update):
         raise error
@@ -280,7 +279,7 @@ def test_a_full_disk_ends_the_run_with_what_was_saved(tmp_path, monkeypatch, cap
     assert json.loads((run / "run.json").read_text())["status"] == "failed"
     monkeypatch.undo()
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    result = training.resume(str(run), quiet=True, report=False)
+    result = training.resume(str(run), quiet=True)
     assert result.run.read()["status"] == "complete"
 
 

@@ -9,10 +9,9 @@ import sys
 from support import environment
 
 import zoo
-from zoo_core.tune.pruning import below_the_median, cannot_catch_up
-from zoo_core.tune.searcher import make_searcher
+from zoo_core.tune.searcher import Trial, make_searcher
 from zoo_core.tune.space import parse_space
-from zoo_core.tune.trial import Trial
+from zoo_core.tune.trials import below_the_median, cannot_catch_up
 
 SPACE = ("lr=log:1e-5:1e-1", "batch_size=log:16:256", "model.dropout=uniform:0:0.6",
          "optimizer=choice:adam,sgd", "model.channels=choice:8,16/16")  # fmt: skip

@@ -24,7 +24,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
     return [
         zoo.DatasetEntry(
             name="cifar10",
-            target="zoo_core.data.classic:cifar10",
+            target="zoo_core.data.sources:cifar10",
             summary="Small photographs of ten kinds of animals and vehicles",
             classes=CIFAR10,
             in_channels=3,
@@ -45,7 +45,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
         ),
         zoo.DatasetEntry(
             name="mnist",
-            target="zoo_core.data.classic:mnist",
+            target="zoo_core.data.sources:mnist",
             summary="Handwritten digits",
             classes=tuple("0123456789"),
             in_channels=1,
@@ -66,7 +66,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
         ),
         zoo.DatasetEntry(
             name="fashion_mnist",
-            target="zoo_core.data.classic:fashion_mnist",
+            target="zoo_core.data.sources:fashion_mnist",
             summary="Articles of clothing, in the form of MNIST",
             classes=FASHION_MNIST,
             in_channels=1,
@@ -133,12 +133,12 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
     return [
         zoo.TrainerEntry(
             name="torch",
-            target="zoo_core.train.torch_trainer:TorchTrainer",
+            target="zoo_core.torch.trainer:TorchTrainer",
             summary="Torch modules, on a CPU or GPU, in one process or several",
         ),
         zoo.TrainerEntry(
             name="frozen",
-            target="zoo_core.features.torch_frozen:FrozenTrainer",
+            target="zoo_core.torch.frozen:FrozenTrainer",
             summary="A head on a frozen backbone, whose features are computed once and kept",
         ),
     ]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import print_json
-from zoo_core.errors import MissingDependency, UsageError, ZooError
+from zoo_core.cli.output import complete_trained, print_json
+from zoo_core.io.errors import MissingDependency, UsageError, ZooError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +38,7 @@ def command(
     attention that the class token gives to each patch is laid over the PICTURE.
     """
     try:
-        from zoo_core.report.attention import draw_attention
+        from zoo_core.report.comparison import draw_attention
         from zoo_core.report.drawing import FORMATS
     except ImportError as error:
         raise MissingDependency(
@@ -49,7 +48,7 @@ def command(
         raise UsageError(f"{output} must end in one of {', '.join(FORMATS)}")
     if not picture.is_file():
         raise UsageError(f"there is no picture {picture}")
-    from zoo_core.train.attention import attention_of
+    from zoo_core.use.explain import attention_of
 
     seen = attention_of(run, picture, runs=runs)
     try:

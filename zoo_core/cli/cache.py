@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import UsageError, ZooError
-from zoo_core.figures import size
-from zoo_core.paths import CACHES, cache_dir, cache_root
+from zoo_core.io.console import size
+from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.io.files import CACHES, cache_dir, cache_root
 
 
 @click.group(

@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import UsageError, ZooError
-from zoo_core.figures import duration, figure, label, percent, size
-from zoo_core.report.facts import Summary, curves_of, labels, reading, summarize
-from zoo_core.train.run import Run, find_run
+from zoo_core.cli.output import complete_trained, note, print_json, print_table
+from zoo_core.io.console import duration, figure, label, percent, size
+from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.runs.run import Run, find_run
+from zoo_core.runs.summary import Summary, curves_of, labels, reading, summarize
 
 MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
@@ -68,7 +67,7 @@ def command(references: tuple[str, ...], output: Path, runs: Path | None, as_jso
 
 def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
     """A row of the table: a run's, or what a manifest says about weights, which have no curves."""
-    from zoo_core.hub.find import published
+    from zoo_core.weights.references import published
 
     listed = published(reference)
     if listed is None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoo_core.cli.output import note, print_fields, print_json, print_table
-from zoo_core.errors import DataError, OptionError, UsageError
-from zoo_core.figures import size
-from zoo_core.registry import origin, plugin_of, registry
+from zoo_core.io.console import size
+from zoo_core.io.errors import DataError, OptionError, UsageError
+from zoo_core.spec.registry import origin, plugin_of, registry
 
 if TYPE_CHECKING:
-    from zoo_core.data.arrays import Dataset, Split
+    from zoo_core.data.dataset import Dataset, Split
 
 
 def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -260,8 +260,8 @@ def show(
 ) -> None:
     """Write a sheet of pictures with their classes as a PNG file."""
     from zoo_core.data.datasets import open_dataset
-    from zoo_core.files import atomic_write
-    from zoo_core.report.grid import picture_grid
+    from zoo_core.data.images import picture_grid
+    from zoo_core.io.files import atomic_write
 
     if output is not None and output.suffix.lower() != ".png":
         raise UsageError(f"{output} does not end in .png", "the sheet is a PNG file")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import print_fields, print_json, print_table
-from zoo_core.figures import figure, label, percent
+from zoo_core.cli.output import complete_trained, print_fields, print_json, print_table
+from zoo_core.io.console import figure, label, percent
 
 
 @click.command(
@@ -29,7 +28,7 @@ def command(run: str, dataset: str, split: str, runs: Path | None, as_json: bool
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
     """
-    from zoo_core.train.predict import evaluate_run
+    from zoo_core.use.predict import evaluate_run
 
     figures = evaluate_run(run, dataset, split=split, runs=runs)
     if as_json:

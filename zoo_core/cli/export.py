@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import print_json
-from zoo_core.errors import UsageError
-from zoo_core.figures import size
+from zoo_core.cli.output import complete_trained, print_json
+from zoo_core.io.console import size
+from zoo_core.io.errors import UsageError
 
 FORMATS = (".onnx", ".pt2")
 
@@ -34,20 +33,13 @@ def command(reference: str, output: Path, runs: Path | None, as_json: bool) -> N
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"{output} must end in {' or '.join(FORMATS)}")
-    from zoo_core.hub.find import find
-    from zoo_core.hub.load import load_found
-    from zoo_core.hub.publish import probes
-    from zoo_core.models import trainer_of
+    from zoo_core.spec.framework import framework_of
+    from zoo_core.use.load import load_found, probes
+    from zoo_core.weights.references import find
 
     model = load_found(find(reference, runs))
-    trainer = trainer_of(model.zoo.entry)
-    export = getattr(trainer, "export", None)
-    if export is None:
-        raise UsageError(
-            f"model {model.zoo.entry.name!r} cannot be exported: "
-            f"{model.zoo.entry.framework} has no such format"
-        )
-    difference = export(model, probes(model), output)
+    entry = model.zoo.entry
+    difference = framework_of(entry).export(entry, model, probes(model), output)
     if as_json:
         print_json(
             {"file": str(output), "bytes": output.stat().st_size, "largest_difference": difference}

@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.names import complete_datasets, complete_models
-from zoo_core.cli.output import note, print_fields, print_json, print_table
-from zoo_core.errors import DataError, UsageError
-from zoo_core.figures import size
+from zoo_core.cli.output import (
+    complete_datasets,
+    complete_models,
+    note,
+    print_fields,
+    print_json,
+    print_table,
+)
+from zoo_core.io.console import size
+from zoo_core.io.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from zoo_core.features.store import FeatureFile
+    from zoo_core.data.features import FeatureFile
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def complete_features(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from zoo_core.features.store import kept
+    from zoo_core.data.features import kept
 
     return [file.id for file in kept() if file.id.startswith(incomplete)]
 
@@ -51,7 +57,7 @@ def command() -> None:
 @as_json_option
 def list_(as_json: bool) -> None:
     """Show the features in the cache; those that were used last come first."""
-    from zoo_core.features.store import kept
+    from zoo_core.data.features import kept
 
     rows = [about(file) for file in kept()]
     if as_json:
@@ -79,7 +85,7 @@ def print_total(rows: Sequence[dict[str, Any]]) -> None:
 @as_json_option
 def info(id_: str, as_json: bool) -> None:
     """Show all that decided some features, and how they were made."""
-    from zoo_core.features.store import find_features
+    from zoo_core.data.features import find_features
 
     file = find_features(id_)
     progress = file.progress()
@@ -111,7 +117,7 @@ def verify(ids: tuple[str, ...], as_json: bool) -> int:
 
     What is damaged is computed again by the next training that needs it, and only the part that is.
     """
-    from zoo_core.features.store import find_features, kept
+    from zoo_core.data.features import find_features, kept
 
     rows = []
     for file in [find_features(id_) for id_ in ids] if ids else kept():
@@ -141,7 +147,7 @@ Examples:
 @as_json_option
 def remove(ids: tuple[str, ...], max_size: str, as_json: bool) -> None:
     """Delete features; they can be computed again."""
-    from zoo_core.features.store import beyond, find_features
+    from zoo_core.data.features import beyond, find_features
 
     if bool(ids) == bool(max_size):
         raise click.UsageError("say which: ID..., or --max-size")
@@ -178,8 +184,8 @@ def compute(
     What is in the cache already is not computed again; after Ctrl-C or a kill the same command goes
     on where it was.
     """
-    from zoo_core.registry import registry
-    from zoo_core.train.settings import choose_recipe, override, parse_settings
+    from zoo_core.spec.registry import registry
+    from zoo_core.spec.settings import choose_recipe, override, parse_settings
 
     entry = registry().models.get(model)
     if "backbone" not in entry.capabilities:
@@ -188,15 +194,14 @@ def compute(
     recipe = override(choose_recipe(entry, "default"), parse_settings(assignments, entry))
 
     from zoo_core.data.datasets import open_dataset
-    from zoo_core.features.store import FeatureFile
+    from zoo_core.data.features import FeatureFile
+    from zoo_core.train.builder import lasting, prepare
     from zoo_core.train.display import open_display
-    from zoo_core.train.training import lasting, prepare
 
     display = open_display(quiet)
     data = open_dataset(lasting(dataset or entry.dataset), report=display.say, **recipe.data)
     job, trainer = prepare(entry, recipe, data, display, device)
-    found = trainer.features(job)  # type: ignore[attr-defined]
-    rows = [about(FeatureFile(one.path)) for views in found.values() for one in views]
+    rows = [about(FeatureFile(path)) for path in trainer.prepare(job)]
     if as_json:
         print_json(rows)
         return
@@ -221,11 +226,10 @@ def export(ids: tuple[str, ...], output: Path, as_json: bool) -> None:
     The file has the arrays train_features, train_labels, test_features and so on, float32 and
     int64, and the names of the classes.
     """
-    from zoo_core.features.export import ENDINGS, export_features
-    from zoo_core.features.store import find_features
+    from zoo_core.data.features import EXPORT_ENDINGS, export_features, find_features
 
-    if output.suffix not in ENDINGS:
-        raise UsageError(f"{output} must end in {' or '.join(ENDINGS)}")
+    if output.suffix not in EXPORT_ENDINGS:
+        raise UsageError(f"{output} must end in {' or '.join(EXPORT_ENDINGS)}")
     shapes = export_features([find_features(id_) for id_ in ids], output)
     if as_json:
         print_json({"file": str(output), "bytes": output.stat().st_size, "arrays": shapes})

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import note, print_json
-from zoo_core.errors import UsageError, ZooError
+from zoo_core.cli.output import complete_trained, note, print_json
+from zoo_core.io.errors import UsageError, ZooError
 
 FORMATS = (".png", ".webp", ".jpg")
 STEPS = 8  # of an interpolation
@@ -49,17 +48,19 @@ def command(
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"{output} must end in one of {', '.join(FORMATS)}")
-    from zoo_core.files import atomic_write
-    from zoo_core.report.grid import picture_grid
-    from zoo_core.train.generate import COLUMNS, load_source
+    from zoo_core.data.images import picture_grid
+    from zoo_core.io.files import atomic_write
+    from zoo_core.use.generate import SHEET_COLUMNS, load_sampler
 
-    source, loaded = load_source(run, runs)
+    source, loaded = load_sampler(run, runs)
     title = f"{loaded.entry.name} trained on {Path(loaded.dataset).name}"
     if interpolate:
         samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
     else:
         samples = source.sample(count, seed, condition)
-    columns = STEPS if interpolate else 10 if len(source.names) == 10 and not condition else COLUMNS
+    columns = (
+        STEPS if interpolate else 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
+    )
     names = samples.names if not condition else ()
     sheet = picture_grid(
         samples.images,
@@ -70,7 +71,7 @@ def command(
     measured = {}
     if classifier:
         from zoo_core.data.datasets import open_dataset
-        from zoo_core.train.distance import feature_distance
+        from zoo_core.use.generate import feature_distance
 
         data = open_dataset(loaded.dataset, **loaded.options)
         measured = feature_distance(

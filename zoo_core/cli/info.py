@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.names import complete_models
-from zoo_core.cli.output import print_fields, print_json, print_table
-from zoo_core.errors import UnknownName
-from zoo_core.registry import origin, plugin_of, registry
-from zoo_core.train.settings import as_typed, what_it_sets
-from zoo_core.types import DatasetEntry, ModelEntry, TrainerEntry
+from zoo_core.cli.output import complete_models, print_fields, print_json, print_table
+from zoo_core.io.errors import UnknownName
+from zoo_core.spec.entries import DatasetEntry, ModelEntry, TrainerEntry
+from zoo_core.spec.registry import origin, plugin_of, registry
+from zoo_core.spec.settings import as_typed, what_it_sets
 
 
 @click.command(
@@ -93,7 +92,7 @@ def show_model(name: str, entry: ModelEntry) -> None:
 
 
 def weights_of(entry: ModelEntry) -> tuple[str, ...]:
-    from zoo_core.manifest import all_weights
+    from zoo_core.weights.manifest import all_weights
 
     ours = (entry.name, plugin_of(entry))
     weights = [one.weights for one in all_weights()[0]]

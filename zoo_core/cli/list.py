@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.names import remark_on_broken_plugins
-from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.registry import find_models, matches_text, plugin_of, registry
-from zoo_core.types import KINDS, DatasetEntry, ModelEntry
+from zoo_core.cli.output import note, print_json, print_table, remark_on_broken_plugins
+from zoo_core.spec.entries import KINDS, DatasetEntry, ModelEntry
+from zoo_core.spec.registry import find_models, matches_text, plugin_of, registry
 
 
 @click.command(
@@ -40,7 +39,7 @@ def command(
     TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries.
     """
     if sort == "weights":
-        from zoo_core.cli.list_weights import show_weights
+        from zoo_core.cli.weights import show_weights
 
         show_weights(text, kind or "", tag, dataset, plugin, as_json)
         return

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import click
 
-from zoo import __version__
-from zoo_core.errors import UsageError, ZooError, did_you_mean
+from zoo_core import __version__
+from zoo_core.io.errors import UsageError, ZooError, did_you_mean
 
 TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGTERM ended
 

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import UnknownName
-from zoo_core.plugins import SLOW, load_plugins
-from zoo_core.types import PluginRecord
+from zoo_core.io.errors import UnknownName
+from zoo_core.spec.entries import PluginRecord
+from zoo_core.spec.plugins import SLOW, load_plugins
 
 
 @click.command(

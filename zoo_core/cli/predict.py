@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_trained
-from zoo_core.cli.output import print_json, print_table
+from zoo_core.cli.output import complete_trained, print_json, print_table
 
 
 @click.command(
@@ -31,7 +30,7 @@ def command(
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
     A PICTURE is a file, or a folder of them.
     """
-    from zoo_core.train.predict import predict_pictures
+    from zoo_core.use.predict import predict_pictures
 
     predictions = predict_pictures(run, pictures, top=top, runs=runs)
     if as_json:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.names import complete_runs
-from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import UsageError, ZooError
-from zoo_core.figures import size
-from zoo_core.plugins import load_plugins
+from zoo_core.cli.output import complete_runs, note, print_json, print_table
+from zoo_core.io.console import size
+from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.spec.plugins import load_plugins
 
 if TYPE_CHECKING:
-    from zoo_core.hub.publish import Plan
-    from zoo_core.train.run import Run
+    from zoo_core.publish.publish import Publication
+    from zoo_core.runs.run import Run
 
 
 @click.command(
@@ -64,8 +63,8 @@ def command(
     RUN is a path, a name in the runs folder, or latest. What was published is pulled again, checked
     and compared with the run before it is listed in your manifest.
     """
-    from zoo_core.hub.publish import plan
-    from zoo_core.train.run import find_run
+    from zoo_core.publish.publish import plan
+    from zoo_core.runs.run import find_run
 
     packaged = to.startswith("package:")
     if bool(run) == everything:
@@ -105,8 +104,8 @@ def command(
     click.echo(f"{done['name']}  {done['source']}")
 
 
-def _publish_one(planned: Plan, message: str, private: bool) -> dict[str, Any]:
-    from zoo_core.hub.publish import publish
+def _publish_one(planned: Publication, message: str, private: bool) -> dict[str, Any]:
+    from zoo_core.publish.publish import publish
 
     done = publish(planned, message=message, private=private)
     return {
@@ -119,8 +118,8 @@ def _publish_one(planned: Plan, message: str, private: bool) -> dict[str, Any]:
     }
 
 
-def _show(planned: Plan, as_json: bool) -> None:
-    from zoo_core.hub.repository import CARD, CONFIG, MODEL
+def _show(planned: Publication, as_json: bool) -> None:
+    from zoo_core.weights.repository import CARD, CONFIG, MODEL
 
     files = {
         CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(planned.card.encode()),
@@ -135,7 +134,7 @@ def _show(planned: Plan, as_json: bool) -> None:
 
 
 def _ship(run: Run, package: Path, tag: str, license: str, dtype: str, as_json: bool) -> None:
-    from zoo_core.hub.ship import MANIFEST, ship
+    from zoo_core.publish.ship import MANIFEST, ship
 
     shipped = ship(run, package, tag=tag, license=license, dtype=dtype)
     if as_json:
@@ -151,7 +150,7 @@ def _ship(run: Run, package: Path, tag: str, license: str, dtype: str, as_json: 
 def _publish_all(
     to: str, plugins: tuple[str, ...], message: str, private: bool, dry_run: bool, as_json: bool
 ) -> None:
-    from zoo_core.hub.ship import plan_shipped, shipped
+    from zoo_core.publish.ship import plan_shipped, shipped
 
     listed = shipped(plugins)
     if not listed:

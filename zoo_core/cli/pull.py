@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from zoo_core.cli.names import complete_weights
-from zoo_core.cli.output import print_json
-from zoo_core.figures import size
+from zoo_core.cli.output import complete_weights, print_json
+from zoo_core.io.console import size
 
 
 @click.command(
@@ -27,8 +26,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     NAME is a model, model.tag, hf:ORG/NAME[@REVISION] or file:FOLDER. The model's plugin need not
     be installed; if it is, the tensors are compared with the model as well.
     """
-    from zoo_core.hub.find import find
-    from zoo_core.hub.found import check
+    from zoo_core.weights.references import find
+    from zoo_core.weights.verify import check
 
     rows = []
     for name in names:

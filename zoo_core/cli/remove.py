@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from zoo_core.cli.names import complete_weights
-from zoo_core.errors import UnknownName, UsageError
+from zoo_core.cli.output import complete_weights
+from zoo_core.io.errors import UnknownName, UsageError
 
 
 @click.command(
@@ -24,10 +24,10 @@ def command(names: tuple[str, ...], forget: bool) -> None:
 
     NAME is a model, model.tag or a repository. What is published stays published.
     """
-    from zoo_core.hub import store
-    from zoo_core.hub.find import published
-    from zoo_core.manifest import changing
-    from zoo_core.paths import user_manifest
+    from zoo_core.io.files import user_manifest
+    from zoo_core.weights import store
+    from zoo_core.weights.manifest import changing
+    from zoo_core.weights.references import published
 
     for name in names:
         listed = None

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_runs
-from zoo_core.cli.output import note, print_json
+from zoo_core.cli.output import complete_runs, note, print_json
 
 
 @click.command(
@@ -28,7 +27,7 @@ def command(run: str, runs: Path | None, as_json: bool) -> None:
     report.md in the run directory, its pictures are beside it in pictures/.
     """
     from zoo_core.report.write import build_report
-    from zoo_core.train.run import find_run
+    from zoo_core.runs.run import find_run
 
     found = find_run(run, runs)
     report = build_report(found)

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import click
 
-from zoo_core.cli.names import complete_runs
-from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import UsageError, ZooError
-from zoo_core.figures import duration, percent
-from zoo_core.report.facts import QUIET, Summary, summarize_any
-from zoo_core.train.run import all_runs, find_run, runs_root
+from zoo_core.cli.output import complete_runs, note, print_json, print_table
+from zoo_core.io.console import duration, percent
+from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.runs.run import all_runs, find_run, runs_root
+from zoo_core.runs.summary import QUIET, Summary, summarize_any
 
 
 class TextOrCommand(click.Group):

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.names import complete_datasets, complete_models
+from zoo_core.cli.output import complete_datasets, complete_models
 from zoo_core.cli.tune import entry_of, refuse_with_resume, seconds_of, settings_of, show
 
 
@@ -82,7 +82,7 @@ def command(
 
     texts = grid_texts(grid)
     sweep_plan(entry, dataset, grid=texts, **asked)
-    from zoo_core.train.document import command_line
+    from zoo_core.train.builder import command_line
     from zoo_core.tune import tuning
 
     show(tuning.sweep(model, dataset, grid=texts, command=command_line(), **how, **asked), as_json)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.names import complete_datasets, complete_models, complete_runs
-from zoo_core.cli.output import print_json
-from zoo_core.figures import named
+from zoo_core.cli.output import complete_datasets, complete_models, complete_runs, print_json
+from zoo_core.io.console import named
+
+if TYPE_CHECKING:
+    from zoo_core.train.runner import Reporter
 
 
 @click.command(
@@ -79,21 +81,21 @@ def command(
         "runs": runs,
         "quiet": quiet,
         "checkpoint_seconds": checkpoint_every,
-        "report": not no_report,
     }
     if resume:
         given = (model, config, assignments, init, epochs, lr, dataset, tune)
         if any(given) or seed is not None:
             raise click.UsageError("--resume goes on with the settings of the run; give only RUN")
-        from zoo_core.train import training
+        from zoo_core.train.runner import resume as go_on
 
-        _show(training.resume(resume, device="" if device == "auto" else device, **how), as_json)
+        on = "" if device == "auto" else device
+        _show(go_on(resume, device=on, report=_reporter(no_report), **how), as_json)
         return
 
     # Settings are checked before anything heavy is imported: mistakes come back at once.
-    from zoo_core.registry import registry
-    from zoo_core.train.settings import (
-        Request,
+    from zoo_core.spec.registry import registry
+    from zoo_core.spec.settings import (
+        TrainingRequest,
         choose_recipe,
         merge,
         override,
@@ -101,7 +103,7 @@ def command(
         read_request,
     )
 
-    asked = read_request(config) if config else Request()
+    asked = read_request(config) if config else TrainingRequest()
     model = model or asked.model
     if not model:
         raise click.UsageError("say which MODEL to train; zoo list shows them")
@@ -114,29 +116,35 @@ def command(
     recipe = recipe or asked.recipe or "default"
     override(choose_recipe(entry, recipe), settings)
 
-    from zoo_core.train import training
-    from zoo_core.train.document import command_line
+    from zoo_core.train.builder import command_line
+    from zoo_core.train.runner import train
 
     if tune:
         from zoo_core.tune.tuning import tune as search
 
-        del how["report"]  # the search's report names the run's
         found = search(
             model, dataset or asked.dataset, recipe=recipe, settings=settings, device=device,
             command=command_line(), train=True, **how,
         )  # fmt: skip
         _show(found.trained, as_json)
         return
-    result = training.train(
+    result = train(
         model,
         dataset or asked.dataset,
         recipe=recipe,
         settings=settings,
         device=device,
         command=command_line(),
+        report=_reporter(no_report),
         **how,
     )
     _show(result, as_json)
+
+
+def _reporter(left_out: bool) -> Reporter | None:
+    from zoo_core.report.write import write_report
+
+    return None if left_out else write_report
 
 
 def _show(result: Any, as_json: bool) -> None:

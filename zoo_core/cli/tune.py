@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.names import complete_datasets, complete_models
-from zoo_core.cli.output import print_json, print_table
+from zoo_core.cli.output import complete_datasets, complete_models, print_json, print_table
 
 
 @click.command(
@@ -95,7 +94,7 @@ def command(
     from zoo_core.tune.plan import tune_plan
 
     tune_plan(entry, dataset, settings=settings, space=space, train=train, **asked)
-    from zoo_core.train.document import command_line
+    from zoo_core.train.builder import command_line
     from zoo_core.tune import tuning
 
     result = tuning.tune(
@@ -108,7 +107,7 @@ def command(
 
 
 def entry_of(model: str) -> Any:
-    from zoo_core.registry import registry
+    from zoo_core.spec.registry import registry
 
     if not model:
         raise click.UsageError("say which MODEL; zoo list shows them")
@@ -116,7 +115,7 @@ def entry_of(model: str) -> Any:
 
 
 def settings_of(entry: Any, assignments: tuple[str, ...], **shortcuts: Any) -> dict[str, Any]:
-    from zoo_core.train.settings import parse_settings
+    from zoo_core.spec.settings import parse_settings
 
     given = {name: value for name, value in shortcuts.items() if value is not None}
     return parse_settings(assignments, entry) | given
@@ -138,9 +137,8 @@ def refuse_with_resume(ctx: click.Context, *allowed: str) -> None:
 
 
 def show(result: Any, as_json: bool) -> None:
-    from zoo_core.figures import percent
-    from zoo_core.tune.display import settings_text
-    from zoo_core.tune.report import table_of
+    from zoo_core.io.console import percent
+    from zoo_core.tune.report import settings_text, table_of
 
     plan, document = result.search.plan(), result.search.read()
     if as_json:

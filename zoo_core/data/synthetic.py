@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.errors import OptionError
+from zoo_core.io.errors import OptionError
 
 FINER = 3  # samples along each side of a pixel: soft edges
 BLOCK = 100  # pictures drawn at once

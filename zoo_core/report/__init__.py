@@ -1,1 +1,1 @@
-"""Reports and comparisons of runs, for people. Only pictures.py needs matplotlib."""
+"""What a person looks at: tables, plots and the report of a run."""

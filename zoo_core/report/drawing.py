@@ -21,7 +21,7 @@ from matplotlib.font_manager import fontManager
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
-from zoo_core.files import atomic_write
+from zoo_core.io.files import atomic_write
 
 FORMATS = (".png", ".pdf", ".svg")  # of a picture that somebody names
 INK, FAINT, MISTAKE = "#222222", "#dddddd", "#D55E00"

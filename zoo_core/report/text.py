@@ -7,18 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zoo_core.figures import duration, figure, label, percent
-from zoo_core.report.facts import (
-    SPLITS,
-    Confusion,
-    Curves,
-    Summary,
-    class_scores,
-    mixups,
-    number,
-)
-from zoo_core.train.run import Run
-from zoo_core.train.settings import what_it_sets
+from zoo_core.io.console import duration, figure, label, percent
+from zoo_core.runs.run import Run
+from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
+from zoo_core.spec.settings import what_it_sets
 
 SAMPLES = re.compile(r"samples-(\d+)\.png")  # of an epoch; training itself writes them
 # The pictures that a report can have, and what is said about them where they cannot be seen.

@@ -10,7 +10,7 @@
 Nothing here is a pytest plugin: it costs nobody anything who does not import it.
 """
 
-from zoo_core.testing.finding import Finding, Skipped
+from zoo_core.io.errors import Finding, Skipped
 from zoo_core.testing.suite import Check, checks_of
 
 __all__ = ["Check", "Finding", "Skipped", "checks_of"]

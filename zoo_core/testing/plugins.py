@@ -9,16 +9,15 @@ import subprocess
 import sys
 from types import ModuleType
 
-from zoo_core import hookspecs
-from zoo_core.errors import ZooError, did_you_mean
-from zoo_core.hub.ship import MANIFEST
-from zoo_core.hub.store import packaged_file
-from zoo_core.manifest import Listed, package_folder, read
-from zoo_core.plugins import SLOW, load_plugins
-from zoo_core.registry import registry
-from zoo_core.targets import resolve
-from zoo_core.testing.finding import Finding
-from zoo_core.types import PluginRecord
+from zoo_core.io.errors import Finding, ZooError, did_you_mean
+from zoo_core.io.targets import resolve
+from zoo_core.publish.ship import MANIFEST
+from zoo_core.spec import hooks as hookspecs
+from zoo_core.spec.entries import PluginRecord
+from zoo_core.spec.plugins import SLOW, load_plugins
+from zoo_core.spec.registry import registry
+from zoo_core.weights.manifest import Listed, package_folder, read
+from zoo_core.weights.store import packaged_file
 
 HEAVY = (
     "torch", "torchvision", "timm", "numpy", "PIL", "matplotlib", "scipy", "sklearn", "pandas",
@@ -148,8 +147,8 @@ def check_targets(plugin: str) -> None:
 
 def check_weights(plugin: str) -> None:
     """The lists of weights that it ships can be read, and the files in its package are intact."""
-    from zoo_core.hub.find import find
-    from zoo_core.hub.found import check
+    from zoo_core.weights.references import find
+    from zoo_core.weights.verify import check
 
     record, _ = _loaded(plugin)
     own = record.value.partition(":")[0].partition(".")[0]
@@ -164,7 +163,7 @@ def check_weights(plugin: str) -> None:
         try:
             for weights in read(package_folder(package) / name).weights:
                 if packaged_file(Listed(weights, "", package)):
-                    check(find(f"{weights.plugin}/{weights.name}", fetch=False), rehash=True)
+                    check(find(f"{weights.plugin}/{weights.name}", fetch=False))
                 elif all(source.startswith("package:") for source in weights.sources):
                     raise ZooError(f"{weights.file} of {weights.name} is not in the package")
         except ZooError as error:

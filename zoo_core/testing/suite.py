@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from zoo_core.plugins import load_plugins
-from zoo_core.targets import describe, missing_dependency
-from zoo_core.testing import any_model, datasets, plugins
-from zoo_core.testing.finding import Finding, Skipped
-from zoo_core.types import ModelEntry
+from zoo_core.io.errors import Finding, Skipped
+from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.plugins import load_plugins
+from zoo_core.testing import models, plugins
 
 
 @dataclass(frozen=True)
@@ -65,22 +65,19 @@ def checks_of(plugin: str, **options: Any) -> list[Check]:
     for entry in record.models:
         made += _of_model(f"{plugin}/{entry.name}", entry, options)
     for dataset in record.datasets:
-        made.append(Check(dataset.name, "arrays", partial(datasets.check_arrays, dataset.name)))
+        made.append(Check(dataset.name, "arrays", partial(models.check_dataset, dataset.name)))
     return made
 
 
 def _of_model(name: str, entry: ModelEntry, options: dict[str, Any]) -> list[Check]:
     known = {key: value for key, value in options.items() if key in entry.options}
-    checks: tuple[Callable[..., None], ...] = (any_model.check_counts,)
+    checks: tuple[Callable[..., None], ...] = (models.check_counts,)
     if (entry.framework, entry.task) == ("torch", "classification"):
-        try:
-            from zoo_core.testing.models import CHECKS as checks  # torch, for those who use it
-        except ImportError as error:
-            raise missing_dependency("torch", f"checking {entry.name!r}") from error
-    generation = (any_model.check_generation,) if "generate" in entry.capabilities else ()
+        checks = resolve("zoo_core.torch.checks:CHECKS", f"checking {entry.name!r}")
+    generation = (models.check_generation,) if "generate" in entry.capabilities else ()
     return [
         Check(entry.name, check.__name__.removeprefix("check_"), partial(check, name, **known))
-        for check in (*checks, *generation, any_model.check_training)
+        for check in (*checks, *generation, models.check_training)
     ]
 
 
@@ -107,7 +104,7 @@ def outcomes(plugin: str, options: dict[str, Any]) -> Iterator[Outcome]:
 
 def parse_options(plugin: str, given: list[str]) -> dict[str, Any]:
     """OPTION=VALUE words, each with the type that the option has in one of the models."""
-    from zoo_core.train.settings import parse_value
+    from zoo_core.spec.settings import parse_value
 
     known: dict[str, Any] = {}
     for record in load_plugins().records:

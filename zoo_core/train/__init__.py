@@ -1,1 +1,1 @@
-"""Training: recipes, run directories, one loop, exact resume. Only the torch_* files know torch."""
+"""Training: from a decided job to a finished run. Knows no framework."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.errors import ZooError
-from zoo_core.files import atomic_write
-from zoo_core.tensors import to_bytes
+from zoo_core.io.errors import ZooError
+from zoo_core.io.files import atomic_write
+from zoo_core.io.tensors import to_bytes
 
 KEPT = 2
 

@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import math
-import os
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
-from zoo_core.data.arrays import Dataset, Split
-from zoo_core.data.loader import Loader
+from zoo_core.data.dataset import Dataset, Split
+from zoo_core.data.draws import subset_indices, train_validation
+from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.data.splits import subset_indices, train_validation
-from zoo_core.errors import OptionError
-from zoo_core.models import build_target
-from zoo_core.train.run import Run
-from zoo_core.types import ModelEntry, Recipe
+from zoo_core.io.errors import OptionError
+from zoo_core.io.process import process
+from zoo_core.io.targets import describe
+from zoo_core.runs.run import Run
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.framework import Config, Framework, framework_of
+from zoo_core.spec.plugins import load_plugins
+from zoo_core.spec.recipe import Recipe
+from zoo_core.train.display import Display
 
-if TYPE_CHECKING:
-    from zoo_core.train.display import Display
-    from zoo_core.train.events import Events
+Say = Callable[[str], None]
 
-EVALUATION_BATCH = 256
+# What a search varies where nobody says: Adam's rates are those of the published search.
+_RATES = f"lr=log:{math.exp(-10)!r}:{math.exp(-4)!r}"
+SEARCHED = {"adam": _RATES, "adamw": _RATES, "sgd": "lr=log:0.001:1.0"}
+
+
+class Events:
+    """The listeners of one run. One that raises is warned about and dropped."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._listeners = load_plugins().listeners()
+        self._warn = warn
+
+    def send(self, hook: str, **arguments: Any) -> None:
+        for plugin, hooks in list(self._listeners.items()):
+            try:
+                getattr(hooks, hook)(**arguments)
+            except Exception as error:
+                del self._listeners[plugin]
+                self._warn(
+                    f"plugin {plugin!r} raised {describe(error)} in {hook}; "
+                    "it is not called again in this run"
+                )
 
 
 @dataclass(frozen=True)
@@ -132,67 +157,14 @@ class Fitted:
     remarks: Sequence[str] = ()  # what went wrong, in sentences for the report
 
 
-@dataclass(frozen=True)
-class Description:
-    """What there is to say about a built model."""
+class Trainer(Framework):
+    """A framework that can train; what the target of a TrainerEntry must be.
 
-    trainable: int
-    total: int
-    bytes: int  # of all tensors
-    structure: str
-
-
-class Trainer(Protocol):
-    """What the target of a TrainerEntry must have. The core calls only these.
-
-    What has a body here is for a framework that trains classifiers in one process on a CPU, and
-    whose models have torch's names with NumPy's arrays: its trainer inherits it.
+    `check` as it is here is for classifiers that are trained in one process on a CPU.
     """
 
-    backend: str  # which arrays the loader makes for it: "torch" or "numpy"
-    task_options: Mapping[str, Collection[str]] = {}  # for `check` below: values of `task.<name>`
-
-    def build(self, entry: ModelEntry, config: Mapping[str, Any]) -> Any:
-        """An untrained model."""
-        return build_target(entry, config)
-
-    def sketch(self, entry: ModelEntry, config: Mapping[str, Any]) -> Any:
-        """A model that is only looked at, with `describe`; best without memory."""
-        return self.build(entry, config)
-
-    def tensor_spec(
-        self, entry: ModelEntry, config: Mapping[str, Any]
-    ) -> dict[str, tuple[tuple[int, ...], str]]:
-        """Shape and dtype of every tensor of the model, by name. Best without allocating them."""
-        state = self.build(entry, config).state_dict()
-        return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
-
-    def load_state(self, model: Any, tensors: Mapping[str, np.ndarray]) -> None:
-        """Put weights into a built model. Names and shapes are already known to fit.
-
-        Tensors that are not given stay as they are. A trainer may also have `assemble`, which makes
-        a model that keeps the tensors instead of copying them, and `export`; see TorchTrainer. One
-        whose models refer to weights elsewhere has `complete`, `whole` and `score_split`, and one
-        that makes something that many trainings share has `ready`; see FrozenTrainer.
-        """
-        model.load_state_dict(tensors, strict=False)
-
-    def describe(self, model: Any) -> Description:
-        parameters = [(math.prod(p.shape), p.requires_grad) for p in model.parameters()]
-        return Description(
-            trainable=sum(count for count, trained in parameters if trained),
-            total=sum(count for count, _ in parameters),
-            bytes=sum(array.nbytes for array in model.state_dict().values()),
-            structure=str(model),
-        )
-
-    def environment(self, device: str) -> dict[str, Any]:
-        """For run.json: versions of what the result depends on, `device` and `threads`."""
-        blas = np.show_config("dicts")["Build Dependencies"]["blas"]
-        asked = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS", "")
-        threads = int(asked) if asked.isdigit() else os.cpu_count() or 1
-        name = f"{blas['name']} {blas.get('version', '')}"
-        return {"blas": name, "device": "cpu", "threads": threads}
+    optimizers: Mapping[str, str] = SEARCHED  # it has these; what a search varies with each
+    task_options: Mapping[str, Collection[str]] = {}  # for `check`: values of `task.<name>`
 
     def check(self, job: Job) -> None:
         """Refuse a job that asks for something this trainer cannot do, before it has a run."""
@@ -201,15 +173,12 @@ class Trainer(Protocol):
             (job.device not in ("auto", "cpu"), f"has no device {job.device!r}"),
             (recipe.compile, "has nothing to compile"),
             (recipe.precision != "float32", f"does not train in {recipe.precision}"),
-            (recipe.optimizer == "lbfgs", "has no lbfgs"),
             (process()[1] > 1, "is one process"),
             (job.entry.task != "classification", "trains classifiers only"),
         ):
             if asked:
-                raise OptionError(
-                    f"model {job.entry.name!r} cannot be trained like this: its trainer, "
-                    f"{job.entry.trainer}, {what}"
-                )
+                raise cannot_train(job, what)
+        self.check_optimizer(job)
         job.check_task(self.task_options)
         for option, value in recipe.task.items():
             if value not in (allowed := self.task_options[option]):
@@ -218,30 +187,36 @@ class Trainer(Protocol):
                     f"it is: {' or '.join(allowed)}",
                 )
 
+    def check_optimizer(self, job: Job) -> None:
+        """Refuse an optimiser that this trainer does not have."""
+        if job.recipe.optimizer not in self.optimizers:
+            raise OptionError(
+                f"model {job.entry.name!r} cannot be trained with {job.recipe.optimizer!r}: its "
+                f"trainer, {job.entry.trainer}, has no such optimizer",
+                f"choose {' or '.join(self.optimizers)}",
+            )
+
+    def complete(self, entry: ModelEntry, config: Config, say: Say) -> dict[str, Any]:
+        """The options of a model to train, with what only this machine can tell filled in."""
+        return dict(config)
+
+    def prepare(self, job: Job) -> Sequence[Path]:
+        """Make what many trainings of this sort share, where there is such a thing; its files."""
+        return ()
+
+    @abstractmethod
     def fit(self, job: Job) -> Fitted | None:
         """Train. None in a process that does not own the run."""
 
-    def predict_batch(self, model: Any, images: Any) -> np.ndarray:
-        """Scores (B, classes) of a batch that the loader or `Preprocess` made."""
 
-    def measure(
-        self,
-        entry: ModelEntry,
-        model: Any,
-        recipe: Recipe,
-        loader: Loader,
-        classes: tuple[str, ...],
-    ) -> dict[str, float]:
-        """Figures of the pictures of a loader, for a model whose task is not classification."""
-        raise OptionError(f"trainer {entry.trainer!r} measures classifiers only")
+def cannot_train(job: Job, what: str) -> OptionError:
+    """The refusal of a trainer: `what` is what it cannot do, after its name."""
+    return OptionError(
+        f"model {job.entry.name!r} cannot be trained like this: its trainer, "
+        f"{job.entry.trainer}, {what}"
+    )
 
 
-def optimizer_options(recipe: Recipe) -> dict[str, float]:
-    """What a recipe says to the optimiser that it names. The rate is set anew at every step."""
-    options = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
-    return options | ({"momentum": recipe.momentum} if recipe.optimizer == "sgd" else {})
-
-
-def process() -> tuple[int, int]:
-    """The number of this process and how many train together, as torchrun tells them."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+def trainer_of(entry: ModelEntry) -> Trainer:
+    """The trainer that a model names, ready to use."""
+    return cast(Trainer, framework_of(entry))

@@ -3,169 +3,39 @@
 Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
 in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
 not.
+
+The learning rate at every step, as a function of nothing but the recipe and the step.
+
+Early stopping and the choice of the best epoch, both on the validation loss.
 """
 
 from __future__ import annotations
 
-import copy
+import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo_core.data.loader import Batch, Loader
-from zoo_core.errors import Interrupted, TrainingError
+from zoo_core.data.loader import Loader
+from zoo_core.io.errors import (
+    Interrupted,
+    TrainingError,
+)
+from zoo_core.io.files import atomic_write
+from zoo_core.io.process import Interruption, keep_freed_memory
+from zoo_core.io.targets import describe
+from zoo_core.spec.recipe import Recipe
 from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_prefix
-from zoo_core.train.generate import Snapshots
-from zoo_core.train.interrupt import Interruption
 from zoo_core.train.job import Fitted, Job
-from zoo_core.train.memory import keep_freed_memory
-from zoo_core.train.metrics import ClassificationTotals
-from zoo_core.train.schedule import learning_rate
-from zoo_core.train.stopping import Stopping
+from zoo_core.train.learner import Learner, Position
+from zoo_core.use.generate import SHEET_COLUMNS, open_sampler
+
+if TYPE_CHECKING:
+    from zoo_core.train.job import Job
 
 LOOK = 2.0  # seconds between two looks at whether the loss is still a number
 BEST = "best."  # prefix of the best epoch's weights in a checkpoint
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a step is in its run."""
-
-    epoch: int  # from 0
-    batch: int  # from 0, in its epoch
-    step: int  # from 0, in the run
-    lr: float
-    size: int  # pictures of the whole batch, over all processes
-
-
-class Learner:
-    """A model that learns: the part of a trainer that knows its framework. Subclass it.
-
-    What learners of all frameworks do alike is here: the parts of a batch, the averaged weights,
-    the sums of an epoch, the state. A model needs torch's `train()` and, as long as `read` and
-    `write` are not replaced, `state_dict()` and `load_state_dict()` with arrays.
-    """
-
-    def __init__(self, job: Job, model: Any) -> None:
-        self.recipe, self.model, self.classes = job.recipe, model, job.dataset.classes
-        self.parts = {"model": model}  # of the state; a subclass adds its optimisers
-        self.published = model  # evaluated and kept: the averaged weights, if there are any
-        if job.recipe.ema:
-            self.published = self.parts["ema"] = copy.deepcopy(model)
-        self.bad_step: int | None = None
-        self.start_epoch()
-
-    # ------------------------------------------------------------ what a framework must say
-
-    def learn(self, batch: Batch, place: Place, last: bool) -> None:
-        """Learn from a part of a batch, and `add` its figures; after the last part, update."""
-        raise NotImplementedError
-
-    def scores(self, images: Any) -> np.ndarray:
-        """What the published model says of pictures, (B, classes)."""
-        raise NotImplementedError
-
-    # ------------------------------------------------------------ what it may say otherwise
-
-    def loading(self) -> dict[str, Any]:
-        """Arguments for the loader: backend, device, channels_last, shard."""
-        return {"backend": "numpy"}
-
-    def first_bad_step(self) -> int | None:
-        """The first step whose loss was no finite number."""
-        return self.bad_step
-
-    def sum_over(self, values: np.ndarray) -> np.ndarray:
-        """Add up an array over all processes that train together."""
-        return values
-
-    def read(self, part: Any) -> dict[str, np.ndarray]:
-        """The arrays of a model or an optimiser."""
-        arrays: dict[str, np.ndarray] = part.state_dict()
-        return arrays
-
-    def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
-        part.load_state_dict(arrays)
-
-    def average(self, weight: float) -> None:
-        """Move the averaged weights towards the current ones, by this part of the way."""
-        now = self.read(self.model)
-        for name, mean in self.read(self.published).items():
-            if mean.dtype.kind == "f":
-                now[name] = mean + weight * (now[name] - mean)
-        self.write(self.published, now)
-
-    def evaluate(self, loader: Loader) -> dict[str, float]:
-        """Figures of a split, `loss` among them; here those of a classifier.
-
-        Whatever it was trained on, the loss is cross-entropy: figures of runs can be compared.
-        """
-        totals = ClassificationTotals(len(self.classes))
-        for batch in loader.epoch(0):
-            totals.add(self.scores(batch.images), batch.labels)
-        return totals.summary()
-
-    def finish(self, loader: Loader) -> None:
-        """Work that is left after the last epoch, on the training pictures as they are."""
-
-    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
-        return []
-
-    # ------------------------------------------------------------ what the loop calls
-
-    def start_epoch(self) -> None:
-        """Forget the sums of the epoch before."""
-        self._sums: dict[str, Any] = {}
-        self._count = 0
-
-    def step(self, batch: Batch, place: Place) -> None:
-        """Learn from one batch, and add its figures to the sums. Waits for nothing."""
-        self.model.train()
-        batches = batch.split(self.recipe.accumulate)
-        for number, small in enumerate(batches, 1):
-            self.learn(small, place, last=number == len(batches))
-        if self.recipe.ema:  # quickly at first, then slowly
-            self.average(1 - min(self.recipe.ema, (1 + place.step) / (10 + place.step)))
-
-    def add(self, sums: Mapping[str, Any], count: int) -> None:
-        """Figures of so many pictures, each summed over them: numbers, or a device's scalars."""
-        self._count += count
-        for name, value in sums.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
-
-    def totals(self, everywhere: bool = False) -> dict[str, float]:
-        """Averages over the epoch so far, `loss` among them; of this process, or of all."""
-        if not self._count:
-            return {}
-        values = np.array([self._count, *map(float, self._sums.values())])
-        if everywhere:
-            values = self.sum_over(values)
-        return {name: float(v / values[0]) for name, v in zip(self._sums, values[1:], strict=True)}
-
-    def weights(self) -> dict[str, np.ndarray]:
-        """What would be published now."""
-        return self.read(self.published)
-
-    def any_process(self, flag: bool) -> bool:
-        """Whether the flag is set in any of the processes that train together."""
-        return bool(self.sum_over(np.array([float(flag)]))[0])
-
-    def state(self) -> State:
-        """All that the next step depends on, and the sums of this epoch."""
-        tensors: dict[str, np.ndarray] = {}
-        for name, part in self.parts.items():
-            tensors |= prefixed(f"{name}.", self.read(part))
-        sums = {name: float(value) for name, value in self._sums.items()}
-        return State(tensors, {"count": self._count, "sums": sums})
-
-    def load(self, state: State) -> None:
-        for name, part in self.parts.items():
-            self.write(part, without_prefix(f"{name}.", state.tensors))
-        self._count, self._sums = state.values["count"], dict(state.values["sums"])
 
 
 class Loop:
@@ -266,11 +136,11 @@ class Loop:
             )
             self.snapshots.after(self.epoch, self.learner.published)
 
-    def place(self) -> Place:
+    def place(self) -> Position:
         steps = len(self.training)
         step = self.epoch * steps + self.batch
         left = len(self.training.indices) - self.batch * self.training.batch_size
-        return Place(
+        return Position(
             self.epoch,
             self.batch,
             step,
@@ -383,3 +253,96 @@ class Loop:
             self.job.run.keep_metrics(self.epoch)
             where = f"epoch {self.epoch + 1}, step {self.batch + 1}" if state else "the beginning"
             self.job.display.say(f"Resuming {self.job.run.path} at {where}.")
+
+
+CYCLE_RISE = 0.3  # of a one-cycle schedule, unless `warmup` says otherwise
+CYCLE_START = 1 / 25  # of the peak, where one-cycle begins
+CYCLE_END = 1e-4  # of the peak, where one-cycle ends
+
+
+def learning_rate(recipe: Recipe, step: int, steps_per_epoch: int) -> float:
+    """The rate of update `step`, counted from 0 over the whole run."""
+    total = recipe.epochs * steps_per_epoch
+    warmup = recipe.warmup * steps_per_epoch
+    if recipe.schedule == "one_cycle":
+        rise = warmup or CYCLE_RISE * total
+        if step < rise:
+            return recipe.lr * _cosine(CYCLE_START, 1, step / rise)
+        return recipe.lr * _cosine(1, CYCLE_END, (step - rise) / max(1, total - 1 - rise))
+    if step < warmup:
+        return recipe.lr * (step + 1) / (warmup + 1)
+    done = (step - warmup) / max(1, total - warmup)
+    if recipe.schedule == "cosine":
+        return recipe.lr * _cosine(1, 0, done)
+    if recipe.schedule == "step":
+        return recipe.lr * 0.1 ** ((done >= 0.5) + (done >= 0.75))
+    return recipe.lr
+
+
+def _cosine(start: float, end: float, done: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * min(1.0, done))) / 2
+
+
+class Stopping:
+    """Remembers the best validation loss and how long ago it was."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience  # 0: never stops
+        self.best: float | None = None
+        self.best_epoch: int | None = None
+        self.stopped = False
+
+    def saw(self, epoch: int, loss: float) -> bool:
+        """Note an epoch's validation loss; whether it is the best so far."""
+        better = self.best is None or loss < self.best
+        if better:
+            self.best, self.best_epoch = loss, epoch
+        elif self.patience and epoch - (self.best_epoch or 0) >= self.patience:
+            self.stopped = True
+        return better
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "best_epoch": self.best_epoch, "stopped": self.stopped}
+
+    def from_dict(self, values: dict[str, Any]) -> None:
+        self.best, self.best_epoch = values["best"], values["best_epoch"]
+        self.stopped = values["stopped"]
+
+
+SNAPSHOTS = 6  # sheets in the course of a run, at most
+
+
+# ---------------------------------------------------------------- in the course of a run
+
+
+class Snapshots:
+    """Sheets of samples from the same noise, every few epochs, in the pictures of a run."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        able = job.run is not None and "generate" in job.entry.capabilities
+        self.every = math.ceil(job.recipe.epochs / SNAPSHOTS) if able else 0
+
+    def after(self, epoch: int, model: Any) -> None:
+        """The last epoch's are the report's, which draws what training came to."""
+        if not self.every or epoch % self.every or epoch == self.job.recipe.epochs:
+            return
+        try:
+            self._draw(epoch, model)
+        except Exception as error:  # a plugin's code; the training is worth more than a picture
+            self.every = 0
+            self.job.display.warn(f"no samples are drawn in this run: {describe(error)}")
+
+    def _draw(self, epoch: int, model: Any) -> None:
+        from zoo_core.data.images import picture_grid
+
+        job = self.job
+        assert job.run is not None
+        source = open_sampler(job.entry, model, job.preprocess, job.dataset.classes)
+        samples = source.sheet()
+        title = f"{job.entry.name} on {job.dataset.name}: samples after epoch {epoch}"
+        sheet = picture_grid(
+            samples.images, samples.names or None, columns=SHEET_COLUMNS, title=title
+        )
+        with atomic_write(job.run.path / "pictures" / f"samples-{epoch:03d}.png") as temporary:
+            sheet.save(temporary, format="png")

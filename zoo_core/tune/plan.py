@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from zoo_core.errors import OptionError, did_you_mean
-from zoo_core.registry import qualified_name
-from zoo_core.train.settings import choose_recipe, merge, override
+from zoo_core.io.errors import OptionError, did_you_mean
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.registry import qualified_name
+from zoo_core.spec.settings import choose_recipe, merge, override
+from zoo_core.train.job import trainer_of
 from zoo_core.tune.searcher import SEARCHERS, Grid
 from zoo_core.tune.space import Axis, parse_space
-from zoo_core.types import ModelEntry, Recipe
 
 ENGINES = ("local", "ray")
 
@@ -30,9 +31,6 @@ class Preset:
     prune: bool
 
 
-# The rates that make sense: Adam's are those of the published search, e^-10 to e^-4.
-RATES = {"adam": (math.exp(-10), math.exp(-4)), "sgd": (1e-3, 1.0)}
-DECAYS = (1e-6, 1e-2)
 PART = {"subset": 0.2, "validation_fraction": 0.2}
 
 PRESETS = {
@@ -53,7 +51,7 @@ MOST_EPOCHS, PATIENCE = 50, 2  # of trials whose rate is constant
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SearchPlan:
     """A search, fully decided."""
 
     model: str  # plugin/name
@@ -100,7 +98,7 @@ class Plan:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Plan:
+    def from_dict(cls, document: Mapping[str, Any]) -> SearchPlan:
         known = {spec.name for spec in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
         return cls(
@@ -121,7 +119,7 @@ def tune_plan(
     startup: int | None = None,
     prune: bool | None = None,
     **how: Any,
-) -> Plan:
+) -> SearchPlan:
     """What a person left open comes from the preset, and from the model's recipe before that."""
     if preset not in PRESETS:
         known = f"it is: {' or '.join(PRESETS)}"
@@ -135,7 +133,7 @@ def tune_plan(
         # Where it falls, the recipe's number of epochs belongs to it.
         asked = {"epochs": MOST_EPOCHS, "patience": PATIENCE, **asked}
     base = override(base, asked)
-    texts = tuple(space) or (_rates(base),)
+    texts = tuple(space) or (_searched(entry, base),)
     axes = parse_space(texts, entry, base)
     if not base.validation_fraction:
         raise OptionError(
@@ -146,7 +144,7 @@ def tune_plan(
     count = trials if trials is not None else chosen.trials
     if searcher == "grid":
         count = min(count, len(Grid(axes))) if trials is not None else len(Grid(axes))
-    return Plan(
+    return SearchPlan(
         model=qualified_name(entry), dataset=dataset, recipe=base, recipe_name=name, space=texts,
         preset=preset, searcher=searcher, trials=count,
         startup=chosen.startup if startup is None else startup, guess=chosen.guess,
@@ -162,23 +160,22 @@ def sweep_plan(
     settings: Mapping[str, Any] | None = None,
     grid: Iterable[str],
     **how: Any,
-) -> Plan:
+) -> SearchPlan:
     """Whole runs, one for each combination."""
     base = override(choose_recipe(entry, recipe), settings or {})
     texts = tuple(grid)
     axes = parse_space(texts, entry, base)
-    return Plan(
+    return SearchPlan(
         kind="sweep", model=qualified_name(entry), dataset=dataset, recipe=base,
         recipe_name=recipe, space=texts, searcher="grid", trials=len(Grid(axes)), **how,
     )  # fmt: skip
 
 
-def axes_of(plan: Plan, entry: ModelEntry) -> tuple[Axis, ...]:
+def axes_of(plan: SearchPlan, entry: ModelEntry) -> tuple[Axis, ...]:
     return parse_space(plan.space, entry, plan.recipe)
 
 
-def _rates(recipe: Recipe) -> str:
-    if recipe.optimizer == "lbfgs":  # it finds its steps by itself; how much to shrink is open
-        return f"weight_decay=log:{DECAYS[0]!r}:{DECAYS[1]!r}"
-    low, high = RATES["sgd" if recipe.optimizer == "sgd" else "adam"]
-    return f"lr=log:{low!r}:{high!r}"
+def _searched(entry: ModelEntry, recipe: Recipe) -> str:
+    """What to vary where nobody says: the model's trainer knows it of each of its optimisers."""
+    known = trainer_of(entry).optimizers
+    return known.get(recipe.optimizer) or next(iter(known.values()))

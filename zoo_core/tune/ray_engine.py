@@ -16,23 +16,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo_core.data.arrays import Dataset
-from zoo_core.errors import OptionError, ZooError
-from zoo_core.targets import describe, missing_dependency
+from zoo_core.data.dataset import Dataset
+from zoo_core.io.errors import OptionError, ZooError
+from zoo_core.io.targets import describe, missing_dependency
 from zoo_core.train.display import Display
-from zoo_core.tune.display import SearchDisplay
-from zoo_core.tune.hyperopt_search import Hyperopt, hyperopt_space
-from zoo_core.tune.plan import Plan
-from zoo_core.tune.run_trial import Lines, Task, hopeless, record, run_trial
+from zoo_core.tune.plan import SearchPlan
+from zoo_core.tune.report import SearchDisplay
 from zoo_core.tune.search import Search
-from zoo_core.tune.searcher import Suggestion
+from zoo_core.tune.searcher import (
+    Hyperopt,
+    Suggestion,
+    Trial,
+    best_epoch,
+    hyperopt_space,
+    validation_losses,
+)
 from zoo_core.tune.space import Axis
-from zoo_core.tune.trial import Trial, best_epoch, validation_losses
+from zoo_core.tune.trials import Lines, TrialJob, hopeless, record, run_trial
 
 
 def run_on_ray(
     search: Search,
-    plan: Plan,
+    plan: SearchPlan,
     axes: Sequence[Axis],
     guess: Mapping[str, Any] | None,
     data: Dataset,
@@ -48,7 +53,7 @@ def run_on_ray(
     lines: dict[str, list[Mapping[str, Any]]] = {}
     free = [number for number in range(1, plan.trials + 1) if number not in done]
 
-    def task_of(trial: Any) -> Task:
+    def task_of(trial: Any) -> TrialJob:
         if trial.trial_id not in names:
             names[trial.trial_id] = free.pop(0)
         number = names[trial.trial_id]
@@ -58,7 +63,7 @@ def run_on_ray(
         parameters = {axis.name: to_ours(axis, trial.config[axis.name]) for axis in axes}
         rivals = tuple(tuple(t.losses) for t in done.values() if t.loss is not None)
         path = search.trial_run(number).path
-        return Task(plan, number, Suggestion(source, parameters), rivals, path)
+        return TrialJob(plan, number, Suggestion(source, parameters), rivals, path)
 
     def keep(trial: Any, error: str = "", pruned: bool = False) -> None:
         if names.get(trial.trial_id) in done:  # a trial that was stopped completes once more
@@ -116,7 +121,7 @@ SECONDS = 10  # that a cluster has to answer
 _ours = False  # whether the connection to Ray was made here, and so is ended here
 
 
-def connect(plan: Plan) -> None:
+def connect(plan: SearchPlan) -> None:
     """To a Ray of our own with as many workers as asked for, or to one that runs already."""
     global _ours
     if plan.searcher == "grid":
@@ -162,7 +167,7 @@ def disconnect() -> None:
 
 
 def searcher(
-    plan: Plan, axes: Sequence[Axis], guess: Mapping[str, Any] | None, seen: Sequence[Trial]
+    plan: SearchPlan, axes: Sequence[Axis], guess: Mapping[str, Any] | None, seen: Sequence[Trial]
 ) -> Any:
     from ray.tune.search.hyperopt import HyperOptSearch
 
@@ -183,7 +188,9 @@ def to_ours(axis: Axis, value: Any) -> Any:
     return round(float(value)) if axis.whole and axis.kind != "choice" else value
 
 
-def trainable(config: Mapping[str, Any], plan: Plan, data: Dataset, names: Sequence[Axis]) -> None:
+def trainable(
+    config: Mapping[str, Any], plan: SearchPlan, data: Dataset, names: Sequence[Axis]
+) -> None:
     """A trial, on a worker: its run is a temporary one, its lines go to whoever started it."""
     from ray import tune
 
@@ -200,7 +207,7 @@ def trainable(config: Mapping[str, Any], plan: Plan, data: Dataset, names: Seque
     parameters = {axis.name: to_ours(axis, config[axis.name]) for axis in names}
     with tempfile.TemporaryDirectory(prefix="zoo-trial-") as folder:
         # Who prunes is the scheduler, which knows the other trials.
-        task = Task(plan, 0, Suggestion("ray", parameters), (), Path(folder) / "run")
+        task = TrialJob(plan, 0, Suggestion("ray", parameters), (), Path(folder) / "run")
         trial = run_trial(task, data, Display(quiet=True), listen)
     if trial.error:
         tune.report({"loss": float("inf"), "line": "", "error": trial.error})

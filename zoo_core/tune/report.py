@@ -1,4 +1,7 @@
-"""The report of a search or a sweep: report.md, pictures/, and best.toml."""
+"""What a person sees of a search: a line for each trial, bars for the running one.
+
+The report of a search or a sweep: report.md, pictures/, and best.toml.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,94 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from zoo_core.errors import ZooError
-from zoo_core.figures import duration, percent
-from zoo_core.files import atomic_write
-from zoo_core.registry import registry
-from zoo_core.report.facts import curves_of, number
+from zoo_core.io.console import duration, percent
+from zoo_core.io.errors import ZooError
+from zoo_core.io.files import atomic_write
 from zoo_core.report.text import plain, table
-from zoo_core.train.settings import SECTIONS, as_typed
-from zoo_core.tune.display import settings_text
-from zoo_core.tune.plan import Plan, axes_of
+from zoo_core.runs.summary import curves_of, number
+from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import SECTIONS, as_typed
+from zoo_core.train.display import Bars, Display, open_display
+from zoo_core.tune.plan import SearchPlan, axes_of
 from zoo_core.tune.search import Search
-from zoo_core.tune.trial import Trial, best_of
-from zoo_core.types import Recipe
+from zoo_core.tune.searcher import Trial, best_of
+
+
+class TrialBars(Bars):
+    """The bars of one run, and one for the search; epochs leave no lines."""
+
+    def __init__(self, done: int, trials: int) -> None:
+        super().__init__()
+        self.done, self.trials = done, trials
+
+    def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
+        super().start(epochs, steps, first_epoch, first_step)
+        title = f"trial {self.done + 1} of {self.trials}"
+        self._bars.add_task(title, total=self.trials, completed=self.done, note="")
+
+    def epoch(self, line: Mapping[str, Any]) -> None:
+        pass
+
+    def say(self, sentence: str) -> None:
+        pass
+
+
+class SearchDisplay:
+    def __init__(self, plan: SearchPlan, quiet: bool) -> None:
+        self.plan, self.quiet = plan, quiet
+        self._shown = open_display(quiet)
+        self._lines = Display(quiet)
+        self._done = 0
+        self._best = math.inf
+
+    def say(self, sentence: str) -> None:
+        self._lines.say(sentence)
+
+    def warn(self, sentence: str) -> None:
+        self._lines.warn(sentence)
+
+    def already(self, trials: Iterable[Trial]) -> None:
+        """What a resumed search has had before."""
+        self._best = min((t.loss for t in trials if t.loss is not None), default=math.inf)
+
+    def of_trial(self) -> Display:
+        """For the run itself; several at a time would write over each other."""
+        if isinstance(self._shown, Bars) and self.plan.workers == 1:
+            return TrialBars(self._done, self.plan.trials)
+        return Display(quiet=True)
+
+    def begin(self, number: int) -> None:
+        self._done = number - 1
+
+    def end(self, trial: Trial) -> None:
+        # A sweep is judged by its accuracies, and all together.
+        better = self.plan.kind == "tune" and (trial.loss or math.inf) < self._best
+        self._best = min(self._best, trial.loss or math.inf)
+        width = len(str(self.plan.trials))
+        word = "run" if self.plan.kind == "sweep" else "trial"
+        self.say(
+            f"{word} {trial.number:>{width}}/{self.plan.trials}  {settings_text(trial.parameters)}"
+            f"  {trial_outcome(trial)}{'  best so far' if better else ''}"
+        )
+
+
+def settings_text(parameters: Mapping[str, Any]) -> str:
+    """`lr=0.00123 model.dropout=0.3`."""
+    return " ".join(f"{name}={as_typed(value)}" for name, value in parameters.items())
+
+
+def trial_outcome(trial: Trial) -> str:
+    if trial.loss is None:
+        return f"failed: {trial.error}"
+    told = f"loss {trial.loss:.4f} at epoch {trial.epoch} of {trial.epochs}"
+    return told + (", pruned" if trial.status == "pruned" else "") + f"  {duration(trial.seconds)}"
+
 
 CHANCE = 1.5  # times a blind guess: a classifier below that has learnt nothing
 
@@ -30,7 +104,7 @@ CHANCE = 1.5  # times a blind guess: a classifier below that has learnt nothing
 # ---------------------------------------------------------------- what is said of trials
 
 
-def ranked(plan: Plan, trials: Sequence[Trial]) -> list[Trial]:
+def ranked(plan: SearchPlan, trials: Sequence[Trial]) -> list[Trial]:
     """The best first; those that failed last."""
 
     def rank(trial: Trial) -> tuple[bool, float, float, int]:
@@ -41,7 +115,7 @@ def ranked(plan: Plan, trials: Sequence[Trial]) -> list[Trial]:
     return sorted(trials, key=rank)
 
 
-def best_trial(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
+def best_trial(plan: SearchPlan, trials: Sequence[Trial]) -> Trial | None:
     """A search takes the lowest loss, a sweep the highest accuracy where there is one."""
     if plan.kind == "tune":
         return best_of(trials)
@@ -63,7 +137,7 @@ def collapsed(trial: Trial, classes: int) -> bool:
 
 
 def table_of(
-    plan: Plan, trials: Sequence[Trial], classes: int
+    plan: SearchPlan, trials: Sequence[Trial], classes: int
 ) -> tuple[list[str], list[list[object]]]:
     """Titles and rows, best first; titles that begin with # are of numbers."""
     best = best_trial(plan, trials)
@@ -111,7 +185,7 @@ def share(accuracy: float | None) -> str | None:
     return None if (found := number(accuracy)) is None else percent(found)
 
 
-def spared(plan: Plan, trials: Sequence[Trial]) -> str:
+def spared(plan: SearchPlan, trials: Sequence[Trial]) -> str:
     """How many epochs pruning saved: nobody knows exactly what was not run."""
     pruned = [trial.epochs for trial in trials if trial.status == "pruned"]
     ended = [trial.epochs for trial in trials if trial.status == "complete"]
@@ -128,7 +202,7 @@ def spared(plan: Plan, trials: Sequence[Trial]) -> str:
 # ---------------------------------------------------------------- files
 
 
-def write_recipe(search: Search, plan: Plan, recipe: Recipe, best: Trial) -> Path:
+def write_recipe(search: Search, plan: SearchPlan, recipe: Recipe, best: Trial) -> Path:
     """best.toml: every field, so that it means the same whatever becomes of the model's recipes."""
     values = asdict(recipe)
     lines = [
@@ -176,7 +250,7 @@ def write_search_report(search: Search) -> Path:
 
 def markdown(
     search: Search,
-    plan: Plan,
+    plan: SearchPlan,
     document: Mapping[str, Any],
     trials: Sequence[Trial],
     best: Trial | None,
@@ -207,7 +281,7 @@ def markdown(
 
 
 def facts(
-    plan: Plan,
+    plan: SearchPlan,
     document: Mapping[str, Any],
     trials: Sequence[Trial],
     best: Trial | None,
@@ -243,10 +317,10 @@ def facts(
     return told
 
 
-def draw(search: Search, plan: Plan, trials: Sequence[Trial], classes: int) -> list[str]:
+def draw(search: Search, plan: SearchPlan, trials: Sequence[Trial], classes: int) -> list[str]:
     try:
         from zoo_core.report.comparison import Line, draw_comparison
-        from zoo_core.tune import pictures
+        from zoo_core.tune import plots as pictures
     except ImportError:
         return []
     folder = search.path / "pictures"

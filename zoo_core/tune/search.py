@@ -1,4 +1,6 @@
-"""A search directory: what was asked for, every trial, and what came out.
+"""One trial of a search: what was tried and what came of it, as one line of trials.jsonl.
+
+A search directory: what was asked for, every trial, and what came out.
 
 runs/tune-mlp-cifar10-20261116T101500Z/
   search.json      the plan, versions, digests and, at the end, the best trial
@@ -17,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo_core.documents import read_document, write_document
-from zoo_core.errors import UnknownName, UsageError, ZooError, did_you_mean
-from zoo_core.files import atomic_write
-from zoo_core.train.run import Run, new_run, runs_root
-from zoo_core.tune.plan import Plan
-from zoo_core.tune.trial import Trial
+from zoo_core.io.documents import read_document, write_document
+from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
+from zoo_core.io.files import atomic_write
+from zoo_core.runs.run import Run, new_run, runs_root
+from zoo_core.tune.plan import SearchPlan
+from zoo_core.tune.searcher import Trial
 
 FORMAT = 1
 
@@ -60,9 +62,9 @@ class Search:
         document = self.read() if self.settings_file.exists() else {}
         write_document(self.settings_file, document | changes)
 
-    def plan(self) -> Plan:
+    def plan(self) -> SearchPlan:
         try:
-            return Plan.from_dict(self.read()["plan"])
+            return SearchPlan.from_dict(self.read()["plan"])
         except (KeyError, TypeError) as error:
             raise ZooError(f"{self.settings_file} is damaged: {error}") from error
 
@@ -100,7 +102,7 @@ class Search:
             (self.path / ".lock").unlink(missing_ok=True)
 
 
-def new_search(root: Path, plan: Plan, dataset: str, about: Mapping[str, Any]) -> Search:
+def new_search(root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
     search = Search(new_run(root, f"{plan.kind}-{plan.model.rpartition('/')[2]}", dataset).path)
     search.update(format=FORMAT, name=search.name, status="running", **about, plan=plan.to_dict())
     return search

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zoo_core.errors import OptionError, UsageError
-from zoo_core.train.settings import FIELDS, SECTIONS, override, parse_settings
-from zoo_core.types import ModelEntry, Recipe
+from zoo_core.io.errors import OptionError, UsageError
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.settings import FIELDS, SECTIONS, override, parse_settings
 
 RANGES = ("log", "uniform")
 FORMS = "write NAME=log:LOW:HIGH, NAME=uniform:LOW:HIGH or NAME=choice:A,B,C"

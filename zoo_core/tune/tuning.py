@@ -10,29 +10,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from zoo_core.data.arrays import Dataset
+from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
-from zoo_core.errors import Interrupted, TrainingError, UsageError, ZooError
-from zoo_core.models import trainer_of
-from zoo_core.registry import registry
-from zoo_core.report.facts import final_scores
-from zoo_core.targets import describe
-from zoo_core.train import training
+from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
+from zoo_core.io.process import process
+from zoo_core.io.targets import describe
+from zoo_core.report.write import write_report
+from zoo_core.runs.run import Run, new_run, runs_root
+from zoo_core.runs.summary import final_scores
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import override
+from zoo_core.train import runner
+from zoo_core.train.builder import describe_run, environment, lasting, prepare
 from zoo_core.train.display import Display, open_display
-from zoo_core.train.document import describe_run, environment
-from zoo_core.train.job import process
-from zoo_core.train.run import Run, new_run, runs_root
-from zoo_core.train.settings import override
-from zoo_core.tune.display import SearchDisplay
-from zoo_core.tune.engine import run_trials
-from zoo_core.tune.plan import Plan, axes_of, sweep_plan, tune_plan
-from zoo_core.tune.report import best_trial, write_recipe, write_search_report
-from zoo_core.tune.run_trial import shared_data
+from zoo_core.tune.plan import SearchPlan, axes_of, sweep_plan, tune_plan
+from zoo_core.tune.report import SearchDisplay, best_trial, write_recipe, write_search_report
 from zoo_core.tune.search import Search, find_search, new_search
-from zoo_core.tune.searcher import Searcher, make_searcher
+from zoo_core.tune.searcher import Searcher, Trial, make_searcher
 from zoo_core.tune.space import Axis, as_settings, axis_texts, recipe_values
-from zoo_core.tune.trial import Trial
-from zoo_core.types import ModelEntry, Recipe
+from zoo_core.tune.trials import run_trials, shared_data
 
 FEW = 5_000  # pictures: of fewer a trial sees all, because a part would be too few to judge by
 FEW_JUDGES = 50  # pictures of a validation split that deserve a warning
@@ -47,7 +45,7 @@ class SearchResult:
     best: Trial
     recipe: Recipe  # of the best: what best.toml says
     report: Path | None
-    trained: training.Result | None = None  # where it was asked for
+    trained: runner.Result | None = None  # where it was asked for
 
     @property
     def path(self) -> Path:
@@ -67,7 +65,7 @@ def tune(
 ) -> SearchResult:
     """Search the settings that train a model best; `asked` is what tune_plan takes."""
     entry = registry().models.get(model)
-    reference = training.lasting(dataset or entry.dataset)
+    reference = lasting(dataset or entry.dataset)
     plan = tune_plan(entry, reference, space=axis_texts(space), **asked)
     decided = plan.preset != "default" or "subset" in (asked.get("settings") or {})
     return _begin(plan, entry, quiet, runs, checkpoint_seconds, command, decided)
@@ -86,7 +84,7 @@ def sweep(
 ) -> SearchResult:
     """Train a model with every combination of some settings; `asked` is what sweep_plan takes."""
     entry = registry().models.get(model)
-    reference = training.lasting(dataset or entry.dataset)
+    reference = lasting(dataset or entry.dataset)
     plan = sweep_plan(entry, reference, grid=axis_texts(grid), **asked)
     return _begin(plan, entry, quiet, runs, checkpoint_seconds, command)
 
@@ -123,7 +121,7 @@ def resume(
 
 
 def _begin(
-    plan: Plan,
+    plan: SearchPlan,
     entry: ModelEntry,
     quiet: bool,
     runs: Path | None,
@@ -146,7 +144,7 @@ def _begin(
 
 
 def _check(
-    plan: Plan, entry: ModelEntry, data: Dataset, runs: Path | None
+    plan: SearchPlan, entry: ModelEntry, data: Dataset, runs: Path | None
 ) -> tuple[Searcher, dict[str, Any]]:
     """Whatever is wrong with any end of the space is said here, before a directory is made."""
     if process()[1] > 1:
@@ -160,7 +158,7 @@ def _check(
     first = searcher.suggest(1, []).parameters
     for changes in ({}, *({axis.name: end} for axis in axes for end in axis.ends)):
         recipe = override(plan.recipe, as_settings({**first, **changes}))
-        job, trainer = training.prepare(entry, recipe, shown, quiet, plan.device, runs)
+        job, trainer = prepare(entry, recipe, shown, quiet, plan.device, runs)
     if plan.engine == "ray":
         from zoo_core.tune.ray_engine import connect
 
@@ -173,7 +171,9 @@ def _check(
     return searcher, about
 
 
-def _space(plan: Plan, entry: ModelEntry) -> tuple[tuple[Axis, ...], Mapping[str, Any] | None]:
+def _space(
+    plan: SearchPlan, entry: ModelEntry
+) -> tuple[tuple[Axis, ...], Mapping[str, Any] | None]:
     """The axes, and where the plan wants it the recipe's own place on them."""
     axes = axes_of(plan, entry)
     return axes, recipe_values(axes, entry, plan.recipe) if plan.guess else None
@@ -181,7 +181,7 @@ def _space(plan: Plan, entry: ModelEntry) -> tuple[tuple[Axis, ...], Mapping[str
 
 def _work(
     search: Search,
-    plan: Plan,
+    plan: SearchPlan,
     entry: ModelEntry,
     searcher: Searcher,
     data: Dataset,
@@ -217,12 +217,12 @@ def _work(
 
 
 def _make_ready(
-    plan: Plan, entry: ModelEntry, data: Dataset, display: SearchDisplay, runs: Path
+    plan: SearchPlan, entry: ModelEntry, data: Dataset, display: SearchDisplay, runs: Path
 ) -> None:
     """What the trials share, features of a frozen backbone say, is made before the first one."""
-    if ready := getattr(trainer_of(entry), "ready", None):
-        shown = open_display(display.quiet)
-        ready(training.prepare(entry, plan.recipe, data, shown, plan.device, runs)[0])
+    shown = open_display(display.quiet)
+    job, trainer = prepare(entry, plan.recipe, data, shown, plan.device, runs)
+    trainer.prepare(job)
 
 
 def _report(search: Search, display: SearchDisplay) -> Path | None:
@@ -235,7 +235,7 @@ def _report(search: Search, display: SearchDisplay) -> Path | None:
 
 
 @contextmanager
-def _resumable(search: Search, plan: Plan) -> Iterator[None]:
+def _resumable(search: Search, plan: SearchPlan) -> Iterator[None]:
     """An interruption says how to go on with the search, not with one of its runs."""
     hint = f"zoo {plan.kind} --resume {search.path}"
     try:
@@ -248,7 +248,7 @@ def _resumable(search: Search, plan: Plan) -> Iterator[None]:
         raise Interrupted("stopped between two steps", hint) from error
 
 
-def best_recipe(plan: Plan, best: Trial) -> Recipe:
+def best_recipe(plan: SearchPlan, best: Trial) -> Recipe:
     """The recipe to train with: on everything, and as long as the best trial needed."""
     settings = as_settings(best.parameters)
     if plan.kind == "tune":
@@ -262,24 +262,24 @@ def best_recipe(plan: Plan, best: Trial) -> Recipe:
 
 def _train_best(
     search: Search,
-    plan: Plan,
+    plan: SearchPlan,
     entry: ModelEntry,
     recipe: Recipe,
     data: Dataset,
     display: SearchDisplay,
     seconds: float,
-) -> training.Result:
+) -> runner.Result:
     """A run of its own, beside the search; a resume of the search finds it again."""
     name = search.read().get("trained")
     run = Run(search.path.parent / name) if name else None
     if run and run.settings_file.exists() and (document := run.read())["status"] == "complete":
         page = run.path / "report.md"
         _, scores = final_scores(document["result"], [])
-        return training.Result(
+        return runner.Result(
             run, scores, document["result"]["seconds"], page if page.exists() else None
         )
     shown, root = open_display(display.quiet), search.path.parent
-    job, trainer = training.prepare(entry, recipe, data, shown, plan.device, root, seconds)
+    job, trainer = prepare(entry, recipe, data, shown, plan.device, root, seconds)
     if run and run.settings_file.exists():
         job = replace(job, run=run, resume_from=run)
     else:
@@ -290,4 +290,4 @@ def _train_best(
         search.update(trained=run.name)
         job = replace(job, run=run)
     display.say(f"Training the best on everything: {run.path}")
-    return training.execute(job, trainer, report=True)
+    return runner.execute(job, trainer, write_report)

@@ -1,6 +1,6 @@
 import pytest
 
-from zoo_core.testing.models import CHECKS, check_export
+from zoo_core.torch.checks import CHECKS, check_export
 
 NAMES = ("cnn", "fashion_cnn", "mnist_cnn1", "mnist_cnn2")
 

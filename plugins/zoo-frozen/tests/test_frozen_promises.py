@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import zoo
-from zoo_core.testing.models import (
+from zoo_core.torch.checks import (
     check_export,
     check_gradients,
     check_parameters,

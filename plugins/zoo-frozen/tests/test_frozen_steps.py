@@ -13,9 +13,9 @@ import torch
 from zoo_frozen import vit_b16
 
 import zoo
-from zoo_core.features.store import kept
-from zoo_core.hub.publish import plan, publish
-from zoo_core.train.run import Run
+from zoo_core.data.features import kept
+from zoo_core.publish.publish import plan, publish
+from zoo_core.runs.run import Run
 from zoo_core.tune import tuning
 
 SMALL = {"patch_size": 16, "width": 32, "depth": 2, "heads": 4, "mlp": 64}

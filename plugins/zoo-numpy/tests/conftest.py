@@ -82,11 +82,10 @@ def rng() -> np.random.Generator:
 def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """make_job("lenet_numpy", lr=0.1): a Job on grey synthetic pictures, without a run."""
     from zoo_core.data.datasets import open_dataset
+    from zoo_core.spec.settings import override
+    from zoo_core.train.builder import fit_to_data
     from zoo_core.train.display import Display
-    from zoo_core.train.events import Events
-    from zoo_core.train.job import Job
-    from zoo_core.train.settings import override
-    from zoo_core.train.training import fit_to_data
+    from zoo_core.train.job import Events, Job
 
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
 

@@ -13,9 +13,10 @@ from zoo_numpy.trainer import NumpyLearner, NumpyTrainer
 
 import zoo
 from zoo_core.data.loader import Batch
-from zoo_core.errors import OptionError, TrainingError
-from zoo_core.train import training
-from zoo_core.train.loop import Loop, Place
+from zoo_core.io.errors import OptionError, TrainingError
+from zoo_core.train import runner as training
+from zoo_core.train.learner import Position
+from zoo_core.train.loop import Loop
 
 SMALL = {"channels": 1, "image_size": 28, "train_size": 300, "test_size": 60}
 MODELS = ("fcn_numpy", "lenet_numpy")
@@ -26,7 +27,7 @@ def steps(learner, job, start, end):
     loader = job.training_loader(**learner.loading())
     for k in range(start, end):
         batch = loader.batch(0, k)
-        learner.step(batch, Place(0, k, k, job.recipe.lr / (k + 1), len(batch)))
+        learner.step(batch, Position(0, k, k, job.recipe.lr / (k + 1), len(batch)))
 
 
 def same(one, other):
@@ -113,7 +114,7 @@ MIXED = {"mixup": 0.4, "label_smoothing": 0.1, "clip_grad": 0.5, "ema": 0.9, "ac
 @pytest.mark.parametrize("more", [{}, MIXED], ids=["plain", "everything"])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 def test_it_learns_what_the_torch_learner_learns(make_job, torch_lenet, optimizer, more):
-    from zoo_core.train.torch_learner import TorchLearner
+    from zoo_core.torch.learner import TorchLearner
 
     # Before batch norm a bias has no gradient but rounding errors, and Adam would enlarge them.
     norm, lr = (True, 0.05) if optimizer == "sgd" else (False, 0.002)
@@ -167,7 +168,7 @@ def test_dropout_goes_on_where_it_was_and_is_new_at_every_step(make_job):
     masks = []
     batch = Batch(np.ones((4, 1, 28, 28), np.float32), np.arange(4), np.arange(4))
     for k in (0, 1, 0):
-        first.step(batch, Place(0, k, k, 0.0, 4))
+        first.step(batch, Position(0, k, k, 0.0, 4))
         layer = next(m for m in first.model.modules() if isinstance(m, nn.Dropout))
         masks.append(layer.generator.random(5).tolist())
     assert masks[0] == masks[2] != masks[1]

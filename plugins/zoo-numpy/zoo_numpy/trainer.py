@@ -11,8 +11,9 @@ import numpy as np
 from numpy.random import default_rng
 
 from zoo_core.data.loader import Batch
-from zoo_core.train.job import Fitted, Job, Trainer, optimizer_options
-from zoo_core.train.loop import Learner, Loop, Place
+from zoo_core.train.job import Fitted, Job, Trainer
+from zoo_core.train.learner import Learner, Position
+from zoo_core.train.loop import Loop
 from zoo_numpy import nn, optim
 from zoo_numpy.tensor import Array, Tensor, no_grad
 
@@ -38,24 +39,27 @@ class NumpyTrainer(Trainer):
 
 
 class NumpyLearner(Learner):
-    """What zoo_core.train.loop.Learner leaves to a framework."""
+    """What zoo_core.train.learner.Learner leaves to a framework."""
 
     def __init__(self, job: Job, model: nn.Module) -> None:
         super().__init__(job, model)
         self.loss = LOSSES[job.recipe.task.get("loss", "cross_entropy")]()
-        optimizer, options = OPTIMIZERS[job.recipe.optimizer], optimizer_options(job.recipe)
-        self.optimizer = optimizer(model.parameters(), **options)
+        recipe = job.recipe
+        options = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
+        if recipe.optimizer == "sgd":
+            options["momentum"] = recipe.momentum
+        self.optimizer = OPTIMIZERS[recipe.optimizer](model.parameters(), **options)
         self.parts["optimizer"] = self.optimizer
 
     @np.errstate(all="ignore")  # a loss that is no number is reported in a sentence
-    def step(self, batch: Batch, place: Place) -> None:
+    def step(self, batch: Batch, place: Position) -> None:
         for number, layer in enumerate(self.model.modules()):
             if isinstance(layer, nn.Dropout):
                 # It depends on the position alone, so that there is no generator state to save.
                 layer.generator = default_rng([self.recipe.seed, place.epoch, place.batch, number])
         super().step(batch, place)
 
-    def learn(self, batch: Batch, place: Place, last: bool) -> None:
+    def learn(self, batch: Batch, place: Position, last: bool) -> None:
         logits: Tensor = self.model(Tensor(batch.images))  # (B, classes)
         wanted = batch.targets(logits.shape[1], self.recipe.label_smoothing)
         loss: Tensor = self.loss(logits, wanted)

@@ -1,6 +1,6 @@
 import pytest
 
-from zoo_core.testing.models import CHECKS, check_export
+from zoo_core.torch.checks import CHECKS, check_export
 
 # 64 steps instead of 256, read and remembered as the default recipe does.
 SHORT = {"image_size": 16, "read": "mean", "memory": 2.0}

@@ -15,8 +15,8 @@ import torch
 from zoo_resnet import finetune
 
 import zoo
-from zoo_core.train import training
-from zoo_core.train.torch_learner import TorchLearner
+from zoo_core.torch.learner import TorchLearner
+from zoo_core.train import runner as training
 
 THIN = {"channels": (4, 8, 12, 16)}
 TRAIN = {"epochs": 1, "batch_size": 50, "data": {"train_size": 100, "test_size": 20}}
@@ -62,7 +62,6 @@ def train(tmp_path, **model):
         settings={**TRAIN, "lr": 1e-9, "model": {**THIN, **model}},
         runs=tmp_path / "runs",
         quiet=True,
-        report=False,
     )
 
 
@@ -197,7 +196,7 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_from_the_same_weights(
     (tmp_path / "cache").rename(tmp_path / "gone")
     stopped = max((tmp_path / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "gone"))
-    resumed = training.resume(str(stopped), quiet=True, report=False)
+    resumed = training.resume(str(stopped), quiet=True)
     assert (resumed.path / "model.safetensors").read_bytes() == (
         whole.path / "model.safetensors"
     ).read_bytes()

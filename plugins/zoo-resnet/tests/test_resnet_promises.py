@@ -1,6 +1,6 @@
 import pytest
 
-from zoo_core.testing.models import CHECKS, check_export
+from zoo_core.torch.checks import CHECKS, check_export
 
 # The wide ones are checked with the same blocks and fewer channels; their counts are checked whole.
 THIN = {"channels": (8, 16, 24, 32)}

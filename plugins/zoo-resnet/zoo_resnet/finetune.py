@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.pretrained import Pretrained, pretrained_tensors
+from zoo_core.torch.pretrained import Pretrained, pretrained_tensors
 from zoo_resnet.resnet import ResNet
 
 IMAGENET = Pretrained(

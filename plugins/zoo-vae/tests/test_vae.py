@@ -15,7 +15,7 @@ from zoo_vae.vqvae import VQVAE, Codebook, VQVAETask
 
 import zoo
 from zoo_core.data.loader import Batch
-from zoo_core.train.training import train
+from zoo_core.train.runner import train
 
 SMALL = {"image_size": 8, "latent": 4}
 
@@ -213,7 +213,7 @@ def test_clusters_change_nothing_of_how_a_vae_learns(tmp_path):
     plain, clustered = (
         zoo.load(
             train(
-                name, "synthetic", runs=tmp_path, quiet=True, report=False,
+                name, "synthetic", runs=tmp_path, quiet=True,
                 settings={**few, "model": {**SMALL, **options}},
             ).path
         ).state_dict()

@@ -1,6 +1,7 @@
 import pytest
 
-from zoo_core.testing import Skipped, checks_of
+from zoo_core.io.errors import Skipped
+from zoo_core.testing.suite import checks_of
 
 
 @pytest.mark.parametrize("check", checks_of("mixer"), ids=str)

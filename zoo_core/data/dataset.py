@@ -1,0 +1,170 @@
+"""A dataset in memory: whole arrays of bytes, no files, no framework.
+
+Whether arrays are what they should be: shapes, labels, declared sizes, SHA-256 of each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo_core.data.sources import Arrays
+from zoo_core.io.errors import DataError
+from zoo_core.spec.entries import DatasetEntry
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, repr=False)
+class Split:
+    """The pictures of one split and, unless they are for generation only, their labels."""
+
+    images: np.ndarray  # uint8 (n, height, width, channels)
+    labels: np.ndarray | None  # int64 (n,), indices into Dataset.classes
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:  # not the pixels
+        labelled = "with" if self.labels is not None else "without"
+        return f"Split({' x '.join(map(str, self.images.shape))}, {labelled} labels)"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Everything that training needs to know about some pictures."""
+
+    name: str
+    train: Split
+    test: Split | None
+    classes: tuple[str, ...]  # () where there are no labels
+    mean: tuple[float, ...]  # one for each channel, of pixels in [0, 1]
+    std: tuple[float, ...]
+    digest: str  # sha256 of all that decides the arrays: names a dataset for caches and run.json
+
+    @property
+    def channels(self) -> int:
+        return int(self.train.images.shape[3])
+
+    @property
+    def image_size(self) -> int:
+        return int(self.train.images.shape[1])
+
+
+NAMES = ("train_images", "train_labels", "test_images", "test_labels")
+
+
+@dataclass(frozen=True)
+class CheckedArrays:
+    """Arrays in the form in which they are kept, and what they hash to."""
+
+    arrays: dict[str, np.ndarray]  # images uint8 (n, h, w, c); labels uint8, int64 from 257 classes
+    classes: tuple[str, ...]
+    digests: dict[str, str]
+
+
+def check_arrays(
+    entry: DatasetEntry, given: Arrays, recorded: Mapping[str, str], *, declared: bool
+) -> CheckedArrays:
+    """The arrays as they are kept; raises DataError for the first thing that is wrong with them.
+
+    recorded: digests of an earlier time. declared: whether the entry's sizes and digests apply.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    names = given.pop("classes", entry.classes)
+    if unknown := sorted(set(given) - set(NAMES)):
+        raise DataError(
+            f"there is an unknown array {unknown[0]!r}", f"they are called {', '.join(NAMES)}"
+        )
+    if "train_images" not in given:
+        raise DataError("there are no train_images")
+    labelled = "train_labels" in given
+    arrays: dict[str, np.ndarray] = {}
+    for part in ("train", "test"):
+        images, labels = f"{part}_images", f"{part}_labels"
+        if images in given:
+            arrays[images] = _checked_images(given[images], images)
+        if (labels in given) != (labelled and images in given):
+            raise DataError("there are labels for some of the pictures only")
+        if labels in given:
+            arrays[labels] = _checked_labels(given[labels], len(arrays[images]), labels)
+    if len({arrays[name].shape[1:] for name in NAMES[::2] if name in arrays}) > 1:
+        raise DataError("training and test pictures differ in shape")
+
+    classes: tuple[str, ...] = ()
+    if labelled:
+        largest = max(int(arrays[name].max()) for name in NAMES[1::2] if name in arrays)
+        classes = tuple(map(str, range(largest + 1) if names is None else names))
+        for name in NAMES[1::2]:
+            if name in arrays:
+                arrays[name] = _within(arrays[name], len(classes), name)
+    if declared:
+        _compare_sizes(entry, arrays, classes)
+
+    with ThreadPoolExecutor() as pool:  # hashing lets other threads run
+        hashes = pool.map(lambda array: hashlib.sha256(array.data).hexdigest(), arrays.values())
+        digests = dict(zip(arrays, hashes, strict=True))
+    digests["classes"] = hashlib.sha256("\n".join(classes).encode()).hexdigest()
+    if recorded and set(recorded) != set(digests):
+        raise DataError("the recorded digests are those of other arrays")
+    for name, digest in {**recorded, **(entry.digests if declared else {})}.items():
+        found = digests.get(name, "missing")
+        if found != digest:
+            raise DataError(
+                f"{name} is not what it should be (SHA-256 {found[:12]}, expected {digest[:12]})"
+            )
+    return CheckedArrays(arrays, classes, digests)
+
+
+def _checked_images(given: Any, name: str) -> np.ndarray:
+    images = np.asarray(given)
+    if images.ndim == 3:  # grey
+        images = images[..., None]
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != images.shape[2]:
+        raise DataError(
+            f"{name} is {images.dtype} of shape {images.shape}, "
+            "and must be uint8 (n, size, size, channels)"
+        )
+    if not images.size:
+        raise DataError(f"{name} is empty")
+    return np.ascontiguousarray(images)
+
+
+def _checked_labels(given: Any, count: int, name: str) -> np.ndarray:
+    labels = np.asarray(given)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise DataError(f"{name} is {labels.dtype} of shape {labels.shape}, and must be integers")
+    if len(labels) != count:
+        raise DataError(f"{name} has {len(labels)} labels for {count} pictures")
+    return labels
+
+
+def _within(labels: np.ndarray, classes: int, name: str) -> np.ndarray:
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong):
+        raise DataError(
+            f"{name} has the label {labels[wrong[0]]} at position {wrong[0]}, "
+            f"and there are {classes} classes"
+        )
+    return np.ascontiguousarray(labels, np.uint8 if classes <= 256 else np.int64)
+
+
+def _compare_sizes(
+    entry: DatasetEntry, arrays: Mapping[str, np.ndarray], classes: tuple[str, ...]
+) -> None:
+    train, test = arrays["train_images"], arrays.get("test_images")
+    for what, wanted, found in (
+        ("classes", len(entry.classes) if entry.classes else None, len(classes)),
+        ("channels", entry.in_channels, train.shape[3]),
+        ("pixels a side", entry.image_size, train.shape[1]),
+        ("training pictures", entry.train_size, len(train)),
+        ("test pictures", entry.test_size, 0 if test is None else len(test)),
+    ):
+        if wanted is not None and wanted != found:
+            raise DataError(f"there are {found} {what}, and there should be {wanted}")

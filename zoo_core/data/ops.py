@@ -1,0 +1,222 @@
+"""What a framework must be able to do to a batch of pictures, so that the loader can use it.
+
+Batches of pictures in NumPy: for trainers without torch, and for torch on the CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from zoo_core.io.errors import OptionError
+from zoo_core.io.targets import resolve
+
+LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey: ITU-R 601, as in Pillow
+
+
+@dataclass(frozen=True)
+class MovePlan:
+    """Which pictures to take, how many of them to mirror, how to pad, and what to cut out then."""
+
+    indices: np.ndarray  # int64 (B,), those that are mirrored first
+    flips: int = 0  # how many are mirrored
+    pad: int = 0  # pixels added on all sides
+    reflect: bool = False  # fill them with the mirrored picture; otherwise they are black
+    starts: np.ndarray | None = None  # int64 (B,), where each result starts in the padded pictures
+
+
+class Ops(Protocol):
+    """What one framework does to whole batches. Pictures are (B, h, w, c), values 0 to 255."""
+
+    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Any, np.ndarray]:
+        """The pictures where this framework can reach them, and where `indices` are in there."""
+
+    def put(self, array: np.ndarray) -> Any:
+        """A small array, beside the pictures."""
+
+    def move(self, images: Any, plan: MovePlan) -> Any:
+        """Take pictures out of many, mirror some, shift each by whole pixels."""
+
+    def warp(self, images: Any, matrices: np.ndarray, size: tuple[int, int], clamp: bool) -> Any:
+        """Sample each picture along an affine map, bilinearly; black, or clamped, outside."""
+
+    def resize(self, images: Any, size: tuple[int, int], interpolation: str) -> Any:
+        """All pictures in another size, smoothed where that is smaller."""
+
+    def recolour(self, images: Any, channels: int) -> Any:
+        """Grey pictures from coloured ones, or the other way round."""
+
+    def normaliser(self, scale: np.ndarray, bias: np.ndarray, size: int) -> Callable[[Any], Any]:
+        """images * scale + bias by channel, as float32 (B, c, h, w). The rest works on these."""
+
+    def cover(self, images: Any, boxes: np.ndarray) -> Any:
+        """Set a box of each picture to 0."""
+
+    def mix(self, images: Any, keep: np.ndarray, boxes: np.ndarray | None) -> Any:
+        """All pictures but the last, each with what it does not keep from the one after it."""
+
+
+def open_ops(backend: str, device: Any = "cpu", channels_last: bool = False) -> Ops:
+    """The Ops of a backend; only "torch" imports torch."""
+    if backend == "numpy":
+        return NumpyOps(channels_last)
+    if backend == "torch":
+        open_torch = resolve("zoo_core.torch.ops:open_torch_ops", "the torch loader")
+        ops: Ops = open_torch(device, channels_last)
+        return ops
+    raise OptionError(f"backend must be torch or numpy, not {backend!r}")
+
+
+BLOCK = 100_000  # values to work on at a time: as floats they fit into a core's cache
+
+
+class NumpyOps:
+    """See augment_ops.Ops."""
+
+    def __init__(self, channels_last: bool = False) -> None:
+        self.channels_last = channels_last
+
+    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return images, indices
+
+    def put(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def move(self, images: np.ndarray, plan: MovePlan) -> np.ndarray:
+        batch = images.take(plan.indices, axis=0)
+        if plan.flips:
+            # With whole pixels as items this is twice as quick as with three values each.
+            pixels = batch.view(f"V{batch.shape[3] * batch.itemsize}")
+            pixels[: plan.flips] = pixels[: plan.flips, :, ::-1]
+        if plan.starts is None:
+            return batch
+        count, height, width, channels = batch.shape
+        pad = plan.pad
+        if pad:
+            inner, size = batch, (count, height + 2 * pad, width + 2 * pad, channels)
+            batch = np.zeros(size, batch.dtype)
+            batch[:, pad:-pad, pad:-pad] = inner
+            if plan.reflect:
+                batch[:, :, :pad] = batch[:, :, 2 * pad : pad : -1]
+                batch[:, :, -pad:] = batch[:, :, -pad - 2 : -2 * pad - 2 : -1]
+                batch[:, :pad] = batch[:, 2 * pad : pad : -1]
+                batch[:, -pad:] = batch[:, -pad - 2 : -2 * pad - 2 : -1]
+        # Every place where a picture could start has a window, all in the same memory; taking
+        # windows copies whole rows, which are items here, and no pixel is looked at.
+        item = batch.itemsize
+        row, pitch = width * channels, (width + 2 * pad) * channels
+        windows: np.ndarray = np.ndarray(
+            (batch.size - (height - 1) * pitch - row + 1, height),
+            f"V{row * item}",
+            batch,
+            strides=(item, pitch * item),
+        )
+        taken: np.ndarray = windows[plan.starts].view(batch.dtype)
+        return taken.reshape(count, height, width, channels)
+
+    def warp(
+        self, images: np.ndarray, matrices: np.ndarray, size: tuple[int, int], clamp: bool
+    ) -> np.ndarray:
+        count, height, width, channels = images.shape
+        x, y = source_points(matrices, size)  # (B, H, W)
+        if clamp:
+            x, y = x.clip(0, width - 1), y.clip(0, height - 1)
+        left, top = np.floor(x), np.floor(y)
+        pixels = images.reshape(-1, channels)
+        first = (np.arange(count) * height * width)[:, None, None]
+        result = np.zeros((count, *size, channels), np.float32)
+        for row, y_weight in ((top, 1 - (y - top)), (top + 1, y - top)):
+            for column, x_weight in ((left, 1 - (x - left)), (left + 1, x - left)):
+                inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+                source = first + np.where(inside, row * width + column, 0).astype(np.int64)
+                weight = np.where(inside, y_weight * x_weight, np.float32(0))
+                result += pixels[source] * weight[..., None]
+        return result
+
+    def resize(self, images: np.ndarray, size: tuple[int, int], interpolation: str) -> np.ndarray:
+        _, height, width, _ = images.shape
+        planes = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")  # (B, c, h, w)
+        # One product for each picture and channel, so that a batch of any size rounds the same.
+        planes = planes @ resize_weights(width, size[1], interpolation).T
+        result: np.ndarray = resize_weights(height, size[0], interpolation) @ planes
+        return result.clip(0, 255).transpose(0, 2, 3, 1)
+
+    def recolour(self, images: np.ndarray, channels: int) -> np.ndarray:
+        if channels == 3:
+            return np.broadcast_to(images, (*images.shape[:3], 3))
+        weighted = images * np.array(LUMA, np.float32)
+        grey: np.ndarray = weighted[..., 0] + weighted[..., 1] + weighted[..., 2]
+        return grey[..., None]
+
+    def normaliser(
+        self, scale: np.ndarray, bias: np.ndarray, size: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        # One number for each value of a picture: the inner loop is then as long as the picture.
+        spread = np.tile if self.channels_last else np.repeat
+        scale, bias = spread(scale, size * size), spread(bias, size * size)
+
+        block = max(1, BLOCK // len(scale))
+
+        def normalise(images: np.ndarray) -> np.ndarray:
+            source = images if self.channels_last else images.transpose(0, 3, 1, 2)
+            planes = np.empty(source.shape, np.float32)
+            for start in range(0, len(planes), block):
+                part = planes[start : start + block]
+                # Bytes are brought into order before they become floats, while they are small.
+                part[...] = np.ascontiguousarray(source[start : start + block])
+                flat = part.reshape(-1, len(scale))
+                # Two steps on purpose: fused, the last bit could depend on the place in the batch.
+                flat *= scale
+                flat += bias
+            return planes.transpose(0, 3, 1, 2) if self.channels_last else planes
+
+        return normalise
+
+    def cover(self, images: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+        return np.where(self._inside(boxes, images), np.float32(0), images)
+
+    def mix(self, images: np.ndarray, keep: np.ndarray, boxes: np.ndarray | None) -> np.ndarray:
+        first, second = images[:-1], images[1:]
+        share = keep[:, None, None, None]
+        if boxes is not None:
+            share = np.where(self._inside(boxes, first), np.float32(0), share)
+        mixed: np.ndarray = first * share + second * (1 - share)
+        return mixed
+
+    def _inside(self, boxes: np.ndarray, images: np.ndarray) -> np.ndarray:
+        height, width = images.shape[2:]
+        top, bottom, left, right = boxes.T[:, :, None]
+        y, x = np.arange(height), np.arange(width)
+        rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
+        inside: np.ndarray = rows[:, None, :, None] & columns[:, None, None, :]
+        return inside  # (B, 1, h, w)
+
+
+def source_points(matrices: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Where each pixel of the result comes from."""
+    y, x = np.arange(size[0], dtype=np.float32)[:, None], np.arange(size[1], dtype=np.float32)
+    m = matrices[..., None, None]  # (B, 2, 3, 1, 1)
+    return (
+        m[:, 0, 0] * x + m[:, 0, 1] * y + m[:, 0, 2],
+        m[:, 1, 0] * x + m[:, 1, 1] * y + m[:, 1, 2],
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def resize_weights(source: int, target: int, interpolation: str) -> np.ndarray:
+    """How much of each source pixel each target pixel is, with a filter as wide as the step."""
+    step = source / target
+    centres = (np.arange(target)[:, None] + 0.5) * step
+    distance = np.abs(np.arange(source) + 0.5 - centres) / max(step, 1.0)
+    if interpolation == "bicubic":  # Keys' kernel with a = -1/2, as Pillow and torch have it
+        near = (1.5 * distance - 2.5) * distance**2 + 1
+        far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
+        weights = np.where(distance < 1, near, np.where(distance < 2, far, 0))
+    else:
+        weights = np.maximum(1 - distance, 0)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights.astype(np.float32)  # (target, source)

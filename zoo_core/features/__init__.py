@@ -1,1 +1,0 @@
-"""Frozen backbones: what they say of every picture, computed once and kept."""

@@ -1,0 +1,1 @@
+"""The ground floor: errors, files, digests, safetensors, JSON, the network, the console."""

@@ -1,0 +1,84 @@
+"""Figures as people read them, the same wherever they are shown.
+
+A progress bar for work that takes a while: on a terminal only, on standard error, then gone.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+def label(name: str) -> str:
+    """`test_top5` -> `test top-5 accuracy`."""
+    return name.replace("top5", "top-5_accuracy").replace("_", " ")
+
+
+def figure(name: str, value: float) -> str:
+    """The value of a metric: shares in percent."""
+    return percent(value) if name.endswith(("accuracy", "top5")) else f"{value:.4f}"
+
+
+def named(name: str, value: float) -> str:
+    """`accuracy 91.20 %`, for a line of several."""
+    if name == "images_per_second":
+        return f"{value:,.0f} images/s"
+    return f"{label(name)} {figure(name, value)}"
+
+
+def percent(fraction: float) -> str:
+    return f"{100 * fraction:.2f} %"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def size(bytes_: int) -> str:
+    """A file size."""
+    value = float(bytes_)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+@contextmanager
+def progress(
+    label: str, total: int, *, measure: Callable[[], int] | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Give a function that says how many more are done; `measure` asks for bytes done instead."""
+    if not sys.stderr.isatty():
+        yield lambda more: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
+
+    counter = DownloadColumn() if measure else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), counter)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total or None)
+        if measure is None:
+            yield lambda more: bar.advance(task, more)
+            return
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(0.2):
+                bar.update(task, completed=measure())
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield lambda more: None
+        finally:
+            done.set()
+            thread.join()

@@ -1,0 +1,58 @@
+"""JSON files of runs and searches: read with a sentence for what is wrong, written as a whole.
+
+Small and trusted by whoever made them; manifests, which come from strangers, are read more
+strictly by manifest.py.
+
+JSON that says one thing only: no key twice, no NaN or Infinity, and never a crash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo_core.io.errors import ZooError
+from zoo_core.io.files import atomic_write
+
+
+def read_document(path: Path, format: int) -> dict[str, Any]:
+    """FileNotFoundError where there is none; ZooError for everything else that can be wrong."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ZooError(f"{path} cannot be read: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != format:
+        raise ZooError(f"{path} is not in a format that this zoo knows")
+    return document
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def strict_loads(data: bytes) -> Any:
+    """The document in UTF-8 text; whatever is wrong with it is a ValueError with the reason."""
+    try:
+        return json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} occurs twice")
+    return found
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not a JSON number")

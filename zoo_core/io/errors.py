@@ -1,0 +1,103 @@
+"""Every error a user can meet, as one small tree: a sentence, a hint, an exit code.
+
+What a check says when it fails: what is wrong, why that matters, how to mend it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class ZooError(Exception):
+    """Something could not be done. The message is one sentence; the hint says what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+        if hint:
+            self.add_note(f"Hint: {hint}")  # what a traceback in Python shows below the message
+
+
+class UsageError(ZooError):
+    """What was asked for cannot be meant: the request has to change, not the world."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """No plugin provides this name."""
+
+
+class AmbiguousName(UsageError):
+    """More than one plugin provides this name, and none of them wins."""
+
+
+class OptionError(UsageError):
+    """An option that does not exist, or a value that cannot work."""
+
+
+class EntryError(UsageError):
+    """A plugin author's entry contradicts itself; raised while the entry is constructed."""
+
+
+class PluginError(ZooError):
+    """A plugin cannot be used. Raised only in strict mode and when its code is needed."""
+
+
+class MissingDependency(ZooError):
+    """A package that this job needs is not installed."""
+
+
+class DataError(ZooError):
+    """Pictures or labels that are missing, cannot be read, or are not what they should be."""
+
+
+class SourceUnavailable(DataError):
+    """One source of a dataset cannot be used here and now; the next one is tried."""
+
+
+class WeightsError(ZooError):
+    """Weights that are missing, damaged, or not what they should be; nothing of them was used."""
+
+
+class ManifestError(WeightsError):
+    """A list of weights that cannot be read or says something that it may not say."""
+
+
+class HubError(WeightsError):
+    """A hub that cannot be reached, or that refuses what was asked of it."""
+
+
+class TrainingError(ZooError):
+    """A run stopped before its end: its loss is no number, its memory or its disk ran out."""
+
+
+class Interrupted(ZooError):
+    """A run was stopped from outside and can be resumed."""
+
+    def __init__(self, message: str, hint: str = "", signal: int = 2) -> None:
+        super().__init__(message, hint)
+        self.exit_code = 128 + signal
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 1) -> str:
+    """A hint for a word that is not known: the nearest ones, or else something else to say."""
+    import difflib  # only when something is wrong already
+
+    by_lower = {name.lower(): name for name in known}
+    close = [by_lower[c] for c in difflib.get_close_matches(word.lower(), by_lower, n=most)]
+    return f"did you mean {' or '.join(close)}?" if close else otherwise
+
+
+class Finding(AssertionError):
+    """Raised by a check. An AssertionError, so that pytest shows it as a failed test."""
+
+    def __init__(self, what: str, why: str, fix: str) -> None:
+        super().__init__(f"{what}.\n  Why it matters: {why}.\n  To mend it: {fix}.")
+        self.what, self.why, self.fix = what, why, fix
+
+
+class Skipped(Exception):
+    """Raised by a check that cannot be made here; the message says why."""

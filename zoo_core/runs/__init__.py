@@ -1,0 +1,1 @@
+"""Run directories: found, read, written, summarised."""

@@ -1,0 +1,137 @@
+"""Names to entries: what `zoo list` shows and what every other command looks up."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
+from zoo_core.spec.entries import DatasetEntry, ModelEntry, PluginRecord, TrainerEntry
+from zoo_core.spec.plugins import Plugins, load_plugins
+
+E = TypeVar("E", ModelEntry, DatasetEntry, TrainerEntry)
+
+
+class Catalog(Generic[E]):
+    """All entries of one sort, by name."""
+
+    def __init__(self, sort: str, entries: Iterable[E], broken: tuple[PluginRecord, ...]) -> None:
+        self.sort = sort  # "model", "dataset" or "trainer", for messages
+        self._broken = broken
+        self._by_name: dict[str, list[E]] = {}
+        for entry in entries:
+            self._by_name.setdefault(entry.name, []).append(entry)
+
+    def __iter__(self) -> Iterator[E]:
+        for name in sorted(self._by_name):
+            yield from sorted(self._by_name[name], key=plugin_of)
+
+    def __len__(self) -> int:
+        return sum(len(entries) for entries in self._by_name.values())
+
+    def __contains__(self, reference: str) -> bool:
+        return bool(self._matches(reference))
+
+    def get(self, reference: str) -> E:
+        """The entry called `name` or `plugin/name`."""
+        matches = self._matches(reference)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise AmbiguousName(
+                f"{self.sort} {reference!r} is provided by {' and by '.join(map(origin, matches))}",
+                f"choose one: {' or '.join(map(qualified_name, matches))}",
+            )
+        raise UnknownName(f"there is no {self.sort} {reference!r}", self._hint(reference))
+
+    def label(self, entry: E) -> str:
+        """The shortest name that finds this entry again."""
+        return entry.name if len(self._by_name[entry.name]) == 1 else qualified_name(entry)
+
+    def labels(self) -> list[str]:
+        return [self.label(entry) for entry in self]
+
+    def _matches(self, reference: str) -> list[E]:
+        plugin, slash, name = reference.rpartition("/")
+        found = self._by_name.get(name, [])
+        return [e for e in found if plugin_of(e) == plugin] if slash else found
+
+    def _hint(self, reference: str) -> str:
+        names = map(qualified_name, self) if "/" in reference else self._by_name
+        near = did_you_mean(reference.lower(), names, most=3)
+        hints = [near] if near else []
+        if self._broken:
+            ids = ", ".join(dict.fromkeys(record.id for record in self._broken))
+            hints.append(f"a plugin that could not be loaded may provide it ({ids}): zoo plugins")
+        if not hints:
+            what = "" if self.sort == "model" else f" --{self.sort}s"
+            hints.append(f"zoo list{what} shows what there is")
+        return "; ".join(hints)
+
+
+class Registry:
+    """The three catalogs of the plugins that are ok."""
+
+    def __init__(self, plugins: Plugins) -> None:
+        ok = [record for record in plugins.records if record.state == "ok"]
+        broken = plugins.broken
+        self.models = Catalog("model", (e for r in ok for e in r.models), broken)
+        self.datasets = Catalog("dataset", (e for r in ok for e in r.datasets), broken)
+        self.trainers = Catalog("trainer", (e for r in ok for e in r.trainers), broken)
+
+
+@functools.cache
+def registry() -> Registry:
+    """The registry of this process."""
+    return Registry(load_plugins())
+
+
+def find_models(
+    catalog: Catalog[ModelEntry],
+    text: str = "",
+    *,
+    kind: str = "",
+    tag: str = "",
+    dataset: str = "",
+    plugin: str = "",
+) -> list[ModelEntry]:
+    """The models that match all that is given; text as in matches_text."""
+    return [
+        entry
+        for entry in catalog
+        if (not kind or kind in entry.kinds)
+        and (not tag or tag in entry.tags)
+        and (not dataset or entry.dataset == dataset)
+        and (not plugin or plugin_of(entry) == plugin)
+        and matches_text(entry, text)
+    ]
+
+
+def matches_text(entry: ModelEntry | DatasetEntry | TrainerEntry, text: str) -> bool:
+    """Whether a glob fits the name, or a plain word occurs in the name, the tags or the summary."""
+    if not text:
+        return True
+    text = text.lower()
+    if any(character in text for character in "*?["):
+        names = (entry.name, qualified_name(entry))
+        return any(fnmatch.fnmatchcase(name, text) for name in names)
+    words = (entry.name, entry.summary.lower(), *getattr(entry, "tags", ()))
+    return any(text in word for word in words)
+
+
+def plugin_of(entry: ModelEntry | DatasetEntry | TrainerEntry) -> str:
+    return entry.provider.plugin if entry.provider else ""
+
+
+def qualified_name(entry: ModelEntry | DatasetEntry | TrainerEntry) -> str:
+    return f"{plugin_of(entry)}/{entry.name}"
+
+
+def origin(entry: ModelEntry | DatasetEntry | TrainerEntry) -> str:
+    """The provider in words: `plugin 'cnn' (zoo-cnn 0.1.0)`."""
+    if entry.provider is None:
+        return "no plugin"
+    provider = entry.provider
+    return f"plugin {provider.plugin!r} ({provider.distribution} {provider.version})"

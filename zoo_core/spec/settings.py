@@ -1,0 +1,211 @@
+"""Turns what a person typed, `--set lr=1e-3 --set model.dropout=0.3` or a file, into a Recipe."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from zoo_core.io.errors import EntryError, OptionError, UsageError, did_you_mean
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.recipe import Recipe
+
+FIELDS = {spec.name: getattr(Recipe(), spec.name) for spec in fields(Recipe)}
+ALWAYS = ("optimizer", "lr", "epochs", "batch_size")
+SECTIONS = ("model", "task", "data", "preprocess")  # fields that hold options of their own
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What a file asks for: which model, on which data, with which settings."""
+
+    model: str = ""
+    dataset: str = ""
+    recipe: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # as `override` takes them
+
+
+def override(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
+    """The recipe with some fields replaced; sections such as `model` are merged, not replaced."""
+    for name in settings:
+        if name not in FIELDS:
+            raise unknown_field(name)
+    ours = {section: getattr(recipe, section) for section in SECTIONS}
+    try:
+        return replace(recipe, **merge(ours, settings))
+    except EntryError as error:
+        raise OptionError(str(error).removeprefix("Recipe: ")) from error
+
+
+def merge(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Two sets of settings as one; where both say something, the second counts."""
+    merged = {**settings, **more}
+    for section in SECTIONS:
+        if section in settings and section in more:
+            merged[section] = {**settings[section], **more[section]}
+    return merged
+
+
+def choose_recipe(entry: ModelEntry, name: str) -> Recipe:
+    """One of the recipes that come with a model."""
+    if name not in entry.recipes:
+        hint = did_you_mean(name, entry.recipes, f"it has: {', '.join(entry.recipes)}")
+        raise OptionError(f"model {entry.name!r} has no recipe {name!r}", hint)
+    return entry.recipes[name]
+
+
+def parse_settings(assignments: Iterable[str], entry: ModelEntry) -> dict[str, Any]:
+    """`["lr=1e-3", "model.dropout=0.3"]` as `{"lr": 0.001, "model": {"dropout": 0.3}}`."""
+    settings: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key:
+            raise OptionError(f"{assignment!r} is not of the form name=value")
+        section, dot, option = key.strip().partition(".")
+        if not dot:
+            if section in entry.options:
+                raise OptionError(
+                    f"{section} is an option of the model, not of the recipe",
+                    f"write model.{section}={text}",
+                )
+            if section not in FIELDS or section in SECTIONS:
+                raise unknown_field(section)
+            settings[section] = parse_value(text, FIELDS[section], section)
+        elif section not in SECTIONS:
+            raise unknown_field(key)
+        else:
+            known = entry.options if section == "model" else {}
+            if section == "model" and option not in known:
+                from zoo_core.spec.framework import check_options
+
+                check_options(entry, {option: text})
+            value = parse_value(text, known.get(option), key)
+            settings.setdefault(section, {})[option] = value
+    return settings
+
+
+def parse_value(text: str, like: Any, name: str) -> Any:
+    """A value from the command line, of the same type as the one that it replaces."""
+    text = text.strip()
+    try:
+        if name == "augment":
+            return _augment_words(text)
+        if isinstance(like, bool):
+            return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
+        if isinstance(like, int):
+            # An int where a float is given is the recipe's or the model's to judge.
+            return int(text) if text.lstrip("+-").isdigit() else float(text)
+        if isinstance(like, float):
+            return float(text)
+        if isinstance(like, tuple):
+            one = like[0] if like else None
+            return tuple(parse_value(part, one, name) for part in text.split(",") if part.strip())
+        if isinstance(like, str):
+            return text
+    except (KeyError, ValueError):
+        wanted = {bool: "true or false", int: "a number", float: "a number"}
+        kind = wanted.get(type(like), "something else")
+        raise OptionError(f"{name} must be {kind}, not {text!r}") from None
+    return _guess(text)
+
+
+def _augment_words(text: str) -> tuple[str, ...]:
+    """`flip,affine:rotate=10,shift=3` is two words: a part with = belongs to the word before."""
+    words: list[str] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if words and "=" in part and ":" not in part:
+            words[-1] += f",{part}"
+        else:
+            words.append(part)
+    return tuple(words)
+
+
+def _guess(text: str) -> Any:
+    """For options whose default says nothing about the type."""
+    if "," in text:
+        return tuple(_guess(part.strip()) for part in text.split(",") if part.strip())
+    if text.lower() in ("none", "null", ""):
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def read_request(path: Path) -> TrainingRequest:
+    """A TOML file of settings, or the run.json of an earlier run.
+
+    TOML: recipe fields as they are, options in tables `[model]`, `[task]`, `[data]`, and a table
+    `[run]` with `model`, `dataset` and `recipe`.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise UsageError(f"{path} cannot be read: {reason}") from error
+    try:
+        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{path} is not valid {path.suffix.lstrip('.') or 'TOML'}: {error}"
+        ) from error
+    if path.suffix == ".json":
+        try:
+            data = document["dataset"]
+            settings = dict(document["recipe"])
+            settings["model"] = {**settings["model"], **document["model"]["config"]}
+            model = f"{document['model']['plugin']}/{document['model']['name']}"
+            return TrainingRequest(
+                model, data["reference"], document["recipe_name"], _tuples(settings)
+            )
+        except (KeyError, TypeError) as error:
+            raise UsageError(f"{path} is not the run.json of a run") from error
+    head = document.pop("run", {})
+    for name in head:
+        if name not in ("model", "dataset", "recipe"):
+            raise UsageError(f"{path} has an unknown setting run.{name}")
+    for name in document:
+        if name not in FIELDS:
+            raise unknown_field(name)
+    return TrainingRequest(
+        **{name: str(value) for name, value in head.items()}, settings=_tuples(document)
+    )
+
+
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()
+    }
+
+
+def unknown_field(name: str) -> OptionError:
+    known = [*(name for name in FIELDS if name not in SECTIONS), *(f"{s}.NAME" for s in SECTIONS)]
+    hint = did_you_mean(name, known, f"it has: {', '.join(known)}")
+    return OptionError(f"a recipe has no setting {name!r}", hint)
+
+
+def what_it_sets(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """The fields that differ from a plain Recipe(), and those that everybody asks for."""
+    chosen: dict[str, str] = {}
+    for name, value in recipe.items():
+        if isinstance(value, Mapping):
+            chosen |= {f"{name}.{key}": as_typed(item) for key, item in value.items()}
+        elif name in ALWAYS or as_typed(value) != as_typed(FIELDS.get(name)):
+            chosen[name] = as_typed(value)
+    return chosen
+
+
+def as_typed(value: Any) -> str:
+    """A value as one would write it after `--set name=`."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(as_typed, value))
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""The torch framework and its trainers; the only folder of the core that imports torch."""

@@ -1,0 +1,240 @@
+"""A torch model that learns: devices, precision, processes, any number of optimisers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zoo_core.data.draws import Draws
+from zoo_core.data.loader import Batch, Loader
+from zoo_core.io.errors import OptionError, TrainingError, ZooError
+from zoo_core.io.targets import resolve
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.torch.runtime import Runtime
+from zoo_core.torch.task import Classification, Task
+from zoo_core.train.checkpoint import State
+from zoo_core.train.job import Job
+from zoo_core.train.learner import Learner, Position
+
+
+class TorchLearner(Learner):
+    def __init__(self, job: Job, model: nn.Module) -> None:
+        self.runtime = Runtime(job.device, job.recipe.precision)
+        self.channels_last = wants_channels_last(model)
+        layout = torch.channels_last if self.channels_last else torch.preserve_format
+        super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
+        compiled = torch.compile(self.model) if job.recipe.compile else self.model
+        self.task = task_kind(job)(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
+        for network in dict.fromkeys((self.model, self.published)):
+            self.task.start(network)
+        self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
+        self.parts |= {f"optimizer.{name}": made for name, made in self.optimizers.items()}
+        # With several optimisers a loss must reach the parameters of its own one alone.
+        several = len(self.optimizers) > 1
+        self._inputs = {
+            name: parameters_of(optimizer) if several else None
+            for name, optimizer in self.optimizers.items()
+        }
+        self._precise = torch.float32 if self.runtime.device.type == "mps" else torch.float64
+        self._bad = torch.full((), -1, dtype=torch.int64, device=self.runtime.device)
+
+    def loading(self) -> dict[str, Any]:
+        return {
+            "backend": "torch",
+            "device": self.runtime.device,
+            "channels_last": self.channels_last,
+            "shard": (self.runtime.rank, self.runtime.world),
+        }
+
+    # ------------------------------------------------------------ learning
+
+    def step(self, batch: Batch, place: Position) -> None:
+        # Dropout depends on the position alone, so that there is no generator state to restore.
+        here = Draws(self.recipe.seed, place.epoch, np.array([place.batch]))
+        self.runtime.seed(int(here.bits(f"step.{self.runtime.rank}")[0]))
+        try:
+            super().step(batch, place)
+        except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            raise TrainingError(
+                f"the memory of {self.runtime.device} is too small for a batch of {place.size}",
+                f"try --set batch_size={max(1, place.size // 2)}, or --set accumulate=2 for the "
+                "same result in smaller steps",
+            ) from error
+
+    def learn(self, batch: Batch, place: Position, last: bool) -> None:
+        share = len(batch) / place.size
+
+        def update(name: str, loss: Tensor) -> None:
+            # Shares of the whole batch, so that parts and processes add up to its mean.
+            scaler = self.runtime.scaler
+            whole = scaler.scale(loss * share if share != 1 else loss)
+            torch.autograd.backward(whole, inputs=self._inputs[name])
+            if last:
+                self._apply(name, place.lr)
+
+        if not len(batch):  # the last batch may be smaller than the number of processes
+            for name in self.optimizers:
+                self._apply(name, place.lr)
+            return
+        with self.runtime.autocast():
+            figures = self.task.step(batch, update)
+        sums = {name: value.to(self._precise) * len(batch) for name, value in figures.items()}
+        self.add(sums, len(batch))
+        if figures:
+            fine = torch.stack([torch.isfinite(value) for value in figures.values()]).all()
+            self._bad = torch.where((self._bad < 0) & ~fine, place.step, self._bad)
+
+    def _apply(self, name: str, lr: float) -> None:
+        optimizer, scaler = self.optimizers[name], self.runtime.scaler
+        parameters = parameters_of(optimizer)
+        self.runtime.average_gradients(parameters)
+        if self.recipe.clip_grad:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(parameters, self.recipe.clip_grad)
+        for group in optimizer.param_groups:
+            group["lr"] = lr * group.get("lr_scale", 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad(set_to_none=True)
+
+    @torch.no_grad()
+    def average(self, weight: float) -> None:
+        ours, theirs = [], []
+        for mean, now in zip(tensors_of(self.published), tensors_of(self.model), strict=True):
+            if mean.is_floating_point():
+                ours.append(mean)
+                theirs.append(now)
+            else:
+                mean.copy_(now)
+        torch._foreach_lerp_(ours, theirs, weight)
+
+    # ------------------------------------------------------------ measuring
+
+    def sum_over(self, values: np.ndarray) -> np.ndarray:
+        return self.runtime.sum(values)
+
+    def first_bad_step(self) -> int | None:
+        step = int(self._bad)
+        return None if step < 0 else step
+
+    @torch.inference_mode()
+    def evaluate(self, loader: Loader) -> dict[str, float]:
+        self.published.eval()
+        with self.runtime.autocast():
+            return self.task.evaluate(self.published, loader.epoch(0), self.runtime.sum)
+
+    @torch.no_grad()
+    def finish(self, loader: Loader) -> None:
+        self.published.eval()
+        with self.runtime.autocast():
+            self.task.finish(self.published, loader.epoch(0))
+
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+        return self.task.remarks(lines)
+
+    # ------------------------------------------------------------ state
+
+    def read(self, part: Any) -> dict[str, np.ndarray]:
+        if isinstance(part, nn.Module):
+            return to_numpy(part)
+        return {
+            f"{number}.{slot}": array_of(value)
+            for number, parameter in enumerate(parameters_of(part))
+            for slot, value in part.state.get(parameter, {}).items()
+        }
+
+    def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
+        if isinstance(part, nn.Module):
+            return fill(part, arrays)
+        parameters = parameters_of(part)
+        for key, array in arrays.items():
+            number, _, slot = key.partition(".")
+            parameter = parameters[int(number)]
+            value = torch.from_numpy(array.copy())
+            if value.shape == parameter.shape:
+                # Same layout as the parameter, which the fused kernels rely on.
+                value = torch.empty_like(parameter.detach()).copy_(value)
+            part.state[parameter][slot] = value
+
+    def state(self) -> State:
+        state = super().state()
+        return State(state.tensors, {**state.values, "scaler": self.runtime.scaler.state_dict()})
+
+    def load(self, state: State) -> None:
+        super().load(state)
+        if self.runtime.rank:  # the sums are those of the first process
+            self.start_epoch()
+        if state.values["scaler"]:
+            self.runtime.scaler.load_state_dict(state.values["scaler"])
+
+
+def task_kind(job: Job) -> type[Task]:
+    """The task of a model, with its options checked."""
+    kind = find_task(job.entry)
+    job.check_task(kind.options, labels=kind.needs_labels, mixes=kind.mixes)
+    try:
+        kind.check(job)
+    except ZooError:
+        raise
+    except ValueError as error:
+        raise OptionError(
+            f"model {job.entry.name!r} cannot be trained like this: {error}"
+        ) from error
+    return kind
+
+
+def find_task(entry: ModelEntry) -> type[Task]:
+    if entry.task == "classification":
+        return Classification
+    kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
+    return kind
+
+
+def out_of_memory(error: Exception) -> bool:
+    """The CPU's allocator raises a plain RuntimeError, and `memory format` is something else."""
+    words = ("out of memory", "not enough memory", "allocate memory")
+    return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)
+
+
+def wants_channels_last(model: nn.Module) -> bool:
+    """Whether that layout pays: real convolutions, not just the cutting into patches.
+
+    Not for odd numbers of channels: with 4, 5 or 12 of them, the backward pass of torch 2.15 has
+    been seen to crash on processors without AVX-512.
+    """
+    found = [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, nn.Conv2d) and layer.kernel_size != layer.stride
+    ]
+    return bool(found) and all(layer.out_channels % 8 == 0 for layer in found)
+
+
+def tensors_of(model: nn.Module) -> list[Tensor]:
+    return list(model.state_dict(keep_vars=True).values())
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def array_of(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().cpu().contiguous().numpy()
+
+
+def to_numpy(model: nn.Module) -> dict[str, np.ndarray]:
+    """The tensors of a model, without copies where they are on the CPU already."""
+    return {name: array_of(tensor) for name, tensor in model.state_dict().items()}
+
+
+@torch.no_grad()
+def fill(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
+    """Put arrays into a model's tensors, which keep their place and layout."""
+    for name, tensor in model.state_dict().items():
+        tensor.copy_(torch.from_numpy(tensors[name].copy()))

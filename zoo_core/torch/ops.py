@@ -1,0 +1,160 @@
+"""Batches of pictures in torch, on the device of the model; the draws come over as small arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoo_core.data.ops import LUMA, MovePlan, NumpyOps
+
+
+def open_torch_ops(device: torch.device | str, channels_last: bool) -> TorchOps:
+    kind = CpuOps if torch.device(device).type == "cpu" else TorchOps
+    return kind(device, channels_last)
+
+
+class TorchOps:
+    """See augment_ops.Ops; this one is for every device."""
+
+    def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
+        self.device = torch.device(device)
+        self.channels_last = channels_last
+
+    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Tensor, np.ndarray]:
+        # Only what is asked for is copied: training and validation together are not twice the data.
+        return torch.from_numpy(images[indices]).to(self.device), np.arange(len(indices))
+
+    def put(self, array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cuda":
+            tensor = tensor.pin_memory()  # so that the copy does not wait for the device
+        return tensor.to(self.device, non_blocking=True)
+
+    def move(self, images: Tensor, plan: MovePlan) -> Tensor:
+        batch = images.index_select(0, self.put(plan.indices))
+        if plan.flips:
+            batch[: plan.flips] = batch[: plan.flips].flip(2)
+        if plan.starts is None:
+            return batch
+        count, height, width, channels = batch.shape
+        pad, row = plan.pad, width * channels
+        pitch = row + 2 * pad * channels
+        padded = batch.view(count, height, row)
+        if pad:
+            padded = F.pad(padded, (pad * channels, pad * channels, pad, pad))
+            if plan.reflect:  # F.pad does not do that to bytes
+                inner = padded.view(count, height + 2 * pad, -1, channels)
+                inner[:, :, :pad] = inner[:, :, pad + 1 : 2 * pad + 1].flip(2)
+                inner[:, :, -pad:] = inner[:, :, -2 * pad - 1 : -pad - 1].flip(2)
+                inner[:, :pad] = inner[:, pad + 1 : 2 * pad + 1].flip(1)
+                inner[:, -pad:] = inner[:, -2 * pad - 1 : -pad - 1].flip(1)
+        # Every place where a picture could start has a window, all in the same memory; selecting
+        # windows copies whole rows, 40 times quicker than an index for each pixel.
+        last = padded.numel() - (height - 1) * pitch - row
+        windows = padded.as_strided((last + 1, height, row), (1, pitch, 1))
+        return windows.index_select(0, self.put(plan.starts)).view(batch.shape)
+
+    def warp(
+        self, images: Tensor, matrices: np.ndarray, size: tuple[int, int], clamp: bool
+    ) -> Tensor:
+        height, width = images.shape[1:3]
+        y = torch.arange(size[0], dtype=torch.float32, device=self.device)[:, None]
+        x = torch.arange(size[1], dtype=torch.float32, device=self.device)
+        m = self.put(matrices)[..., None, None]  # (B, 2, 3, 1, 1)
+        # Written out: affine_grid multiplies matrices, which may round by the size of the batch.
+        from_x = m[:, 0, 0] * x + m[:, 0, 1] * y + m[:, 0, 2]  # (B, H, W)
+        from_y = m[:, 1, 0] * x + m[:, 1, 1] * y + m[:, 1, 2]
+        if clamp:
+            from_x, from_y = from_x.clamp_(0, width - 1), from_y.clamp_(0, height - 1)
+        # grid_sample counts from -1 to 1, edge to edge.
+        grid = torch.stack(
+            ((from_x * 2 + 1) / width - 1, (from_y * 2 + 1) / height - 1), dim=-1
+        )  # (B, H, W, 2)
+        planes = F.grid_sample(self._planes(images), grid, align_corners=False)
+        return planes.permute(0, 2, 3, 1)
+
+    def resize(self, images: Tensor, size: tuple[int, int], interpolation: str) -> Tensor:
+        planes = F.interpolate(self._planes(images), size, mode=interpolation, antialias=True)
+        return planes.clamp_(0, 255).permute(0, 2, 3, 1)
+
+    def recolour(self, images: Tensor, channels: int) -> Tensor:
+        if channels == 3:
+            return images.expand(-1, -1, -1, 3)
+        weighted = images * self.put(np.array(LUMA, np.float32))
+        grey = weighted[..., 0] + weighted[..., 1] + weighted[..., 2]
+        return grey[..., None]
+
+    def normaliser(
+        self, scale: np.ndarray, bias: np.ndarray, size: int
+    ) -> Callable[[Tensor], Tensor]:
+        scales, biases = self.put(scale)[:, None, None], self.put(bias)[:, None, None]
+        form = torch.channels_last if self.channels_last else torch.contiguous_format
+
+        def normalise(images: Tensor) -> Tensor:
+            planes = images.permute(0, 3, 1, 2).contiguous(memory_format=form).float()
+            return planes.mul_(scales).add_(biases)
+
+        return normalise
+
+    def cover(self, images: Tensor, boxes: np.ndarray) -> Tensor:
+        return images.masked_fill_(self._inside(boxes, images), 0)
+
+    def mix(self, images: Tensor, keep: np.ndarray, boxes: np.ndarray | None) -> Tensor:
+        first, second = images[:-1], images[1:]
+        share = self.put(keep)[:, None, None, None]
+        if boxes is not None:
+            share = share.masked_fill(self._inside(boxes, first), 0)
+        return first * share + second * (1 - share)
+
+    def _planes(self, images: Tensor) -> Tensor:
+        """float32 (B, c, h, w), contiguous."""
+        return images.permute(0, 3, 1, 2).contiguous().float()
+
+    def _inside(self, boxes: np.ndarray, images: Tensor) -> Tensor:
+        y = torch.arange(images.shape[2], device=self.device)
+        x = torch.arange(images.shape[3], device=self.device)
+        top, bottom, left, right = self.put(boxes).T[:, :, None]
+        rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
+        inside: Tensor = rows[:, None, :, None] & columns[:, None, None, :]
+        return inside  # (B, 1, h, w)
+
+
+class CpuOps(TorchOps):
+    """On the CPU tensors and arrays are the same memory, and NumPy does what is mere copying.
+
+    torch would share each of these small steps between threads that wait for one another: no gain
+    on a quiet machine that is worth being ten times slower on a busy one.
+    """
+
+    def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
+        super().__init__(device, channels_last)
+        self.numpy = NumpyOps(channels_last)
+
+    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Tensor, np.ndarray]:
+        with warnings.catch_warnings():
+            # The array may be a read-only map of a file; nothing here writes to it.
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            return torch.from_numpy(images), indices
+
+    def put(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array)
+
+    def move(self, images: Tensor, plan: MovePlan) -> Tensor:
+        return torch.from_numpy(self.numpy.move(images.numpy(), plan))
+
+    def normaliser(
+        self, scale: np.ndarray, bias: np.ndarray, size: int
+    ) -> Callable[[Tensor], Tensor]:
+        normalise = self.numpy.normaliser(scale, bias, size)
+        return lambda images: torch.from_numpy(normalise(images.numpy()))
+
+    def cover(self, images: Tensor, boxes: np.ndarray) -> Tensor:
+        return torch.from_numpy(self.numpy.cover(images.numpy(), boxes))
+
+    def mix(self, images: Tensor, keep: np.ndarray, boxes: np.ndarray | None) -> Tensor:
+        return torch.from_numpy(self.numpy.mix(images.numpy(), keep, boxes))

@@ -1,0 +1,153 @@
+"""Tasks: what a torch model is trained for. A task owns forward, losses, optimisers and metrics."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from zoo_core.data.loader import Batch
+from zoo_core.io.errors import TrainingError
+from zoo_core.spec.recipe import Recipe
+from zoo_core.train.job import SEARCHED, Job
+from zoo_core.use.metrics import ClassificationTotals
+
+Update = Callable[[str, Tensor], None]
+SumOver = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimiser that recipes can name; add one to the table below, and nowhere else."""
+
+    make: Callable[..., torch.optim.Optimizer]
+    searched: str  # what a search varies where nobody says, and how far
+    options: tuple[str, ...] = ()  # fields of the recipe that it takes besides lr and weight_decay
+
+
+OPTIMIZERS = {
+    "adam": Optimizer(torch.optim.Adam, SEARCHED["adam"]),
+    "adamw": Optimizer(torch.optim.AdamW, SEARCHED["adamw"]),
+    "sgd": Optimizer(torch.optim.SGD, SEARCHED["sgd"], ("momentum",)),
+}
+
+
+class Task:
+    """The base of all tasks. Subclass it for a new sort of training; see docs/training.md.
+
+    The loop calls `step` for every batch. A step computes losses and calls `update(name, loss)`,
+    once for each optimiser: that runs backward, clips, and takes the optimiser's step. It returns
+    figures of the batch as tensors; nothing in it may wait for the device.
+    """
+
+    optimizers: tuple[str, ...] = ("model",)
+    options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
+    needs_labels = False  # whether pictures without labels are refused
+    mixes = False  # whether `step` knows what MixUp and CutMix do to labels
+
+    @classmethod
+    def check(cls, job: Job) -> None:
+        """Refuse a job before it has a run: a ValueError says in a sentence what is wrong."""
+
+    def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
+        self.model = model
+        self.recipe = recipe
+        self.classes = classes
+        self.settings = {**self.options, **recipe.task}
+
+    def parameters(self, name: str) -> Iterable[nn.Parameter]:
+        """The parameters of one optimiser."""
+        return self.model.parameters()
+
+    def make_optimizer(self, name: str) -> torch.optim.Optimizer:
+        parameters = [p for p in self.parameters(name) if p.requires_grad]
+        return make_optimizer(parameters, self.recipe)
+
+    def start(self, model: nn.Module) -> None:
+        """Put what the settings decide into a new model, or into the copy that is averaged."""
+
+    def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def evaluate(
+        self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
+    ) -> dict[str, float]:
+        """Figures of a split, `loss` among them. sum_over adds an array over all processes."""
+        raise NotImplementedError
+
+    def finish(self, model: nn.Module, batches: Iterator[Batch]) -> None:
+        """Work that is left after the last epoch, on the training pictures as they are.
+
+        It may change tensors of the model, which are published then; it must give the same ones
+        when it is done again.
+        """
+
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
+        return []
+
+
+class Classification(Task):
+    """Cross-entropy, with label smoothing, MixUp and CutMix."""
+
+    needs_labels = True
+    mixes = True
+
+    def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
+        logits = self.scores(self.model, batch)
+        loss = self.loss(logits, batch)
+        update("model", loss)
+        right = (logits.detach().argmax(1) == batch.labels).float().mean()
+        return {"loss": loss.detach(), "accuracy": right}
+
+    def scores(self, model: nn.Module, batch: Batch) -> Tensor:
+        """(B, classes). A stranger's model may give something else, and must hear of it."""
+        logits: Tensor = model(batch.images)
+        wanted = (len(batch), len(self.classes))
+        given = tuple(getattr(logits, "shape", ())) or type(logits).__name__
+        if given != wanted:
+            raise TrainingError(
+                f"the model gives {given} for {wanted[0]} pictures of {wanted[1]} classes, "
+                f"not {wanted}",
+                "its last layer must have num_classes outputs; zoo plugin check says more",
+            )
+        return logits
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        smoothing = self.recipe.label_smoothing
+        if batch.mixed_labels is None:
+            return F.cross_entropy(logits, batch.labels, label_smoothing=smoothing)
+        one, other = (
+            F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
+            for labels in (batch.labels, batch.mixed_labels)
+        )
+        mixed: Tensor = batch.weight * one + (1 - batch.weight) * other
+        return mixed.mean()
+
+    def evaluate(
+        self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
+    ) -> dict[str, float]:
+        totals = ClassificationTotals(len(self.classes))
+        for batch in batches:
+            if len(batch):
+                scores = self.scores(model, batch).float().cpu().numpy()
+                totals.add(scores, batch.labels.cpu().numpy())
+        totals.from_vector(sum_over(totals.to_vector()))
+        return totals.summary()
+
+
+def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
+    """The optimiser that a recipe names. The learning rate is set anew before every step."""
+    chosen = OPTIMIZERS[recipe.optimizer]
+    names = ("lr", "weight_decay", *chosen.options)
+    options: dict[str, Any] = {name: getattr(recipe, name) for name in names}
+    # One kernel for all parameters instead of several for each: most of a small model's step.
+    if "fused" in inspect.signature(chosen.make).parameters:
+        options["fused"] = True
+    return chosen.make(parameters, **options)

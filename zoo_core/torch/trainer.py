@@ -1,0 +1,142 @@
+"""The trainer of torch models: the one that `trainer="torch"` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from zoo_core.data.loader import Loader
+from zoo_core.io.errors import OptionError
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.framework import Config, Description, TensorSpec, build_target
+from zoo_core.spec.recipe import Recipe
+from zoo_core.torch.learner import TorchLearner, fill, find_task, task_kind
+from zoo_core.torch.runtime import choose_device
+from zoo_core.torch.task import OPTIMIZERS
+from zoo_core.train.job import Fitted, Job, Trainer
+from zoo_core.train.loop import Loop
+
+
+class TorchTrainer(Trainer):
+    backend = "torch"
+    optimizers = {name: one.searched for name, one in OPTIMIZERS.items()}
+
+    def build(self, entry: ModelEntry, config: Config) -> nn.Module:
+        model = build_target(entry, config)
+        assert isinstance(model, nn.Module)
+        return model
+
+    def sketch(self, entry: ModelEntry, config: Config) -> nn.Module:
+        with torch.device("meta"):  # no memory, and no random numbers that nobody needs
+            return self.build(entry, config)
+
+    def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
+        return {
+            name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+            for name, tensor in self.sketch(entry, config).state_dict().items()
+        }
+
+    def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
+        fill(model, {**to_arrays(model), **tensors})
+
+    def assemble(
+        self,
+        entry: ModelEntry,
+        config: Config,
+        tensors: Mapping[str, np.ndarray],
+        *,
+        device: str = "cpu",
+        dtype: str = "",
+    ) -> nn.Module:
+        """A model that uses these tensors as they are, mapped from a file perhaps: no copy."""
+        wanted = getattr(torch, dtype or "float32", None)
+        if not isinstance(wanted, torch.dtype) or not wanted.is_floating_point:
+            raise OptionError(f"there is no dtype {dtype!r}", "float32, bfloat16, float16, float64")
+        model = self.sketch(entry, config)
+        state = model.state_dict(keep_vars=True)
+        if state.keys() == tensors.keys() and len({id(t) for t in state.values()}) == len(state):
+            mapped = {
+                name: torch.from_numpy(array).to(state[name].dtype)
+                for name, array in tensors.items()
+            }
+            model.load_state_dict(mapped, assign=True)
+        if _left_on_meta(model):  # a buffer that is not saved, a shared weight, a new head
+            model = self.build(entry, config)
+            self.load_state(model, tensors)
+        model = model.to(choose_device(device), wanted if dtype else None)
+        return model.eval()
+
+    def export(
+        self, entry: ModelEntry, model: nn.Module, images: torch.Tensor, path: Path
+    ) -> float:
+        from zoo_core.torch.export import export
+
+        return export(model, images, path)
+
+    def describe(self, model: nn.Module) -> Description:
+        parameters = list(model.parameters())
+        return Description(
+            trainable=sum(p.numel() for p in parameters if p.requires_grad),
+            total=sum(p.numel() for p in parameters),
+            bytes=sum(t.numel() * t.element_size() for t in model.state_dict().values()),
+            structure=str(model),
+        )
+
+    def environment(self, device: str) -> dict[str, Any]:
+        return {
+            "torch": torch.__version__,
+            "device": str(choose_device(device)),
+            "threads": torch.get_num_threads(),
+        }
+
+    def check(self, job: Job) -> None:
+        choose_device(job.device)
+        task_kind(job)
+        self.check_optimizer(job)
+
+    def fit(self, job: Job) -> Fitted | None:
+        # The weights at the start are a function of the seed, on every machine and in any process.
+        torch.manual_seed(job.recipe.seed)
+        model = self.build(job.entry, job.config)
+        if job.init is not None:
+            self.load_state(model, job.init)
+        fitted = Loop(TorchLearner(job, model), job).fit()
+        return fitted if job.run else None
+
+    @torch.inference_mode()
+    def measure(
+        self,
+        entry: ModelEntry,
+        model: nn.Module,
+        recipe: Recipe,
+        loader: Loader,
+        classes: tuple[str, ...],
+    ) -> dict[str, float]:
+        task = find_task(entry)(model.eval(), recipe, classes)
+        return task.evaluate(model, loader.epoch(0), lambda sums: sums)
+
+    @torch.inference_mode()
+    def predict_batch(self, model: nn.Module, images: torch.Tensor) -> np.ndarray:
+        model.eval()
+        like = next(model.parameters())
+        logits: torch.Tensor = model(images.to(like.device, like.dtype))
+        return logits.float().cpu().numpy()
+
+
+def _left_on_meta(model: nn.Module) -> bool:
+    """Whether anything has no memory yet: parameters, buffers, tensors kept as plain attributes."""
+    return any(
+        isinstance(value, torch.Tensor) and value.is_meta
+        for module in model.modules()
+        for kept in (module._parameters, module._buffers, vars(module))
+        for value in kept.values()
+    )
+
+
+def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}

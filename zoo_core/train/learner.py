@@ -1,0 +1,158 @@
+"""The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
+
+Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
+in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
+not.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zoo_core.data.loader import Batch, Loader
+from zoo_core.train.checkpoint import State, prefixed, without_prefix
+from zoo_core.train.job import Job
+from zoo_core.use.metrics import ClassificationTotals
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a step is in its run."""
+
+    epoch: int  # from 0
+    batch: int  # from 0, in its epoch
+    step: int  # from 0, in the run
+    lr: float
+    size: int  # pictures of the whole batch, over all processes
+
+
+class Learner:
+    """A model that learns: the part of a trainer that knows its framework. Subclass it.
+
+    What learners of all frameworks do alike is here: the parts of a batch, the averaged weights,
+    the sums of an epoch, the state. A model needs torch's `train()` and, as long as `read` and
+    `write` are not replaced, `state_dict()` and `load_state_dict()` with arrays.
+    """
+
+    def __init__(self, job: Job, model: Any) -> None:
+        self.recipe, self.model, self.classes = job.recipe, model, job.dataset.classes
+        self.parts = {"model": model}  # of the state; a subclass adds its optimisers
+        self.published = model  # evaluated and kept: the averaged weights, if there are any
+        if job.recipe.ema:
+            self.published = self.parts["ema"] = copy.deepcopy(model)
+        self.bad_step: int | None = None
+        self.start_epoch()
+
+    # ------------------------------------------------------------ what a framework must say
+
+    def learn(self, batch: Batch, place: Position, last: bool) -> None:
+        """Learn from a part of a batch, and `add` its figures; after the last part, update."""
+        raise NotImplementedError
+
+    def scores(self, images: Any) -> np.ndarray:
+        """What the published model says of pictures, (B, classes)."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ what it may say otherwise
+
+    def loading(self) -> dict[str, Any]:
+        """Arguments for the loader: backend, device, channels_last, shard."""
+        return {"backend": "numpy"}
+
+    def first_bad_step(self) -> int | None:
+        """The first step whose loss was no finite number."""
+        return self.bad_step
+
+    def sum_over(self, values: np.ndarray) -> np.ndarray:
+        """Add up an array over all processes that train together."""
+        return values
+
+    def read(self, part: Any) -> dict[str, np.ndarray]:
+        """The arrays of a model or an optimiser."""
+        arrays: dict[str, np.ndarray] = part.state_dict()
+        return arrays
+
+    def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
+        part.load_state_dict(arrays)
+
+    def average(self, weight: float) -> None:
+        """Move the averaged weights towards the current ones, by this part of the way."""
+        now = self.read(self.model)
+        for name, mean in self.read(self.published).items():
+            if mean.dtype.kind == "f":
+                now[name] = mean + weight * (now[name] - mean)
+        self.write(self.published, now)
+
+    def evaluate(self, loader: Loader) -> dict[str, float]:
+        """Figures of a split, `loss` among them; here those of a classifier.
+
+        Whatever it was trained on, the loss is cross-entropy: figures of runs can be compared.
+        """
+        totals = ClassificationTotals(len(self.classes))
+        for batch in loader.epoch(0):
+            totals.add(self.scores(batch.images), batch.labels)
+        return totals.summary()
+
+    def finish(self, loader: Loader) -> None:
+        """Work that is left after the last epoch, on the training pictures as they are."""
+
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
+        return []
+
+    # ------------------------------------------------------------ what the loop calls
+
+    def start_epoch(self) -> None:
+        """Forget the sums of the epoch before."""
+        self._sums: dict[str, Any] = {}
+        self._count = 0
+
+    def step(self, batch: Batch, place: Position) -> None:
+        """Learn from one batch, and add its figures to the sums. Waits for nothing."""
+        self.model.train()
+        batches = batch.split(self.recipe.accumulate)
+        for number, small in enumerate(batches, 1):
+            self.learn(small, place, last=number == len(batches))
+        if self.recipe.ema:  # quickly at first, then slowly
+            self.average(1 - min(self.recipe.ema, (1 + place.step) / (10 + place.step)))
+
+    def add(self, sums: Mapping[str, Any], count: int) -> None:
+        """Figures of so many pictures, each summed over them: numbers, or a device's scalars."""
+        self._count += count
+        for name, value in sums.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+
+    def totals(self, everywhere: bool = False) -> dict[str, float]:
+        """Averages over the epoch so far, `loss` among them; of this process, or of all."""
+        if not self._count:
+            return {}
+        values = np.array([self._count, *map(float, self._sums.values())])
+        if everywhere:
+            values = self.sum_over(values)
+        return {name: float(v / values[0]) for name, v in zip(self._sums, values[1:], strict=True)}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """What would be published now."""
+        return self.read(self.published)
+
+    def any_process(self, flag: bool) -> bool:
+        """Whether the flag is set in any of the processes that train together."""
+        return bool(self.sum_over(np.array([float(flag)]))[0])
+
+    def state(self) -> State:
+        """All that the next step depends on, and the sums of this epoch."""
+        tensors: dict[str, np.ndarray] = {}
+        for name, part in self.parts.items():
+            tensors |= prefixed(f"{name}.", self.read(part))
+        sums = {name: float(value) for name, value in self._sums.items()}
+        return State(tensors, {"count": self._count, "sums": sums})
+
+    def load(self, state: State) -> None:
+        for name, part in self.parts.items():
+            self.write(part, without_prefix(f"{name}.", state.tensors))
+        self._count, self._sums = state.values["count"], dict(state.values["sums"])

@@ -1,0 +1,263 @@
+"""From a decided job to a finished run: trains, evaluates, writes what came out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoo_core.data.dataset import Dataset
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
+from zoo_core.io.files import atomic_write
+from zoo_core.io.process import process
+from zoo_core.io.targets import describe
+from zoo_core.io.tensors import to_bytes
+from zoo_core.runs.run import Run, find_run, new_run, runs_root
+from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.registry import qualified_name, registry
+from zoo_core.spec.settings import choose_recipe, override
+from zoo_core.train.builder import describe_run, environment, lasting, prepare
+from zoo_core.train.checkpoint import Checkpoints
+from zoo_core.train.display import open_display
+from zoo_core.train.job import Events, Fitted, Job, Trainer, trainer_of
+
+# Writes the report of a run; reports stand above training, so the caller brings it.
+Reporter = Callable[[Run, Dataset], Path]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run, for Python."""
+
+    run: Run
+    metrics: Mapping[str, Any]  # of the test split, or the validation split where there is none
+    seconds: float
+    report: Path | None
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def accuracy(self) -> float | None:
+        return self.metrics.get("accuracy")
+
+
+def train(
+    model: str,
+    dataset: str = "",
+    *,
+    recipe: str = "default",
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    runs: Path | None = None,
+    quiet: bool = False,
+    checkpoint_seconds: float = 30.0,
+    command: str = "",
+    report: Reporter | None = None,
+) -> Result:
+    """Train a model in a new run directory."""
+    entry = registry().models.get(model)
+    chosen = override(choose_recipe(entry, recipe), settings or {})
+    display = open_display(quiet)
+    reference = lasting(dataset or entry.dataset)
+    data = open_dataset(reference, report=display.say, **chosen.data)
+    job, trainer = prepare(entry, chosen, data, display, device, runs, checkpoint_seconds)
+    document = describe_run(job, trainer, recipe, reference, command)
+    counted = document["parameters"]["trainable"]
+    if job.config == entry.options and entry.parameters not in (None, counted):
+        display.warn(
+            f"plugin {entry.provider.plugin if entry.provider else ''!r} declares "
+            f"{entry.parameters:,} parameters for {entry.name!r}, and it has {counted:,}"
+        )
+
+    if process()[0] == 0:
+        run = new_run(runs_root(runs), entry.name, data.name)
+        run.write({"name": run.name, **document})
+        display.say(f"{run.path}")
+        job = replace(job, run=run)
+    return execute(job, trainer, report)
+
+
+def resume(
+    reference: str,
+    *,
+    runs: Path | None = None,
+    device: str = "",
+    quiet: bool = False,
+    checkpoint_seconds: float = 30.0,
+    report: Reporter | None = None,
+) -> Result:
+    """Go on with a run that was interrupted or killed, to the same end."""
+    run = find_run(reference, runs)
+    document = run.read()
+    if document["status"] == "complete":
+        raise UsageError(
+            f"{run.path} is complete; there is nothing to resume",
+            f"zoo train {document['model']['name']} --init {run.path} trains it further",
+        )
+    display = open_display(quiet)
+    entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
+    recipe = Recipe(**document["recipe"])
+    data = open_dataset(document["dataset"]["reference"], report=display.say, **recipe.data)
+    if data.digest != document["dataset"]["digest"]:
+        raise ZooError(
+            f"dataset {data.name} is no longer the one that {run.name} was started with",
+            "start a new run, or bring the old pictures back",
+        )
+    trainer = trainer_of(entry)
+    device = device or document["environment"]["device"]
+    for name, now in environment(trainer, entry, device).items():
+        before = document["environment"].get(name)
+        if before != now:
+            display.warn(f"{name} was {before} and is now {now}: the result may differ")
+    owned = process()[0] == 0
+    job = Job(
+        entry, _config_tuples(document["model"]["config"]), data, recipe,
+        Preprocess.from_dict(document["preprocess"]), run if owned else None,
+        Events(display.warn), display, device,
+        resume_from=run, checkpoint_seconds=checkpoint_seconds,
+    )  # fmt: skip
+    trainer.check(job)
+    if owned:
+        run.update(status="running", error="")
+    return execute(job, trainer, report)
+
+
+def execute(job: Job, trainer: Trainer, report: Reporter | None = None) -> Result:
+    """Train a job in its run directory, and write what came out."""
+    from filelock import FileLock, Timeout
+
+    run = job.run
+    if run is None:  # one of the other processes: it computes, and writes nothing
+        trainer.fit(job)
+        raise SystemExit(0)
+    lock = FileLock(run.path / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"another process is training {run.path}") from None
+    try:
+        job.events.send("zoo_run_started", run=run)
+        fitted = trainer.fit(job)
+        assert fitted is not None
+        result = _finish(job, trainer, run, fitted, report)
+        job.events.send("zoo_run_ended", run=run, result=result)
+        return result
+    except BaseException as error:
+        raise _failed(job, run, error) from error
+    finally:
+        lock.release()
+        (run.path / ".lock").unlink(missing_ok=True)
+
+
+def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
+    """Note in run.json how the run ended, tell the listeners, and say it in a sentence."""
+    interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
+    if isinstance(error, OSError):
+        last = Checkpoints(run.checkpoints).latest_path()
+        saved = f"; the last checkpoint is {last}" if last else ""
+        error = TrainingError(
+            f"{run.path} could not be written: {error.strerror or error}",
+            f"make room, then: zoo train --resume {run.path}{saved}",
+        )
+    try:
+        status = "interrupted" if interrupted else "failed"
+        run.update(status=status, error="" if interrupted else describe(error))
+    except (OSError, ZooError):
+        pass  # a full disk: the error itself says so
+    job.events.send("zoo_run_failed", run=run, error=error)
+    return error
+
+
+def _finish(
+    job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: Reporter | None
+) -> Result:
+    from zoo_core.use.predict import measure_model
+
+    digest, size = write_model(job, run.model_file, fitted.tensors)
+    result: dict[str, Any] = {
+        "epochs": fitted.epochs,
+        "best_epoch": fitted.best_epoch,
+        "stopped_early": fitted.stopped_early,
+        "seconds": round(fitted.seconds, 3),
+        "cpu_seconds": round(fitted.cpu_seconds, 3),
+        "images_per_second": round(fitted.images_per_second, 1),
+        "model": {"file": run.model_file.name, "sha256": digest, "bytes": size},
+    }
+    split = job.dataset.test
+    measured = "test"
+    if split is not None and len(split):
+        model = trainer.assemble(job.entry, job.config, fitted.tensors)
+        figures, probabilities, ms = measure_model(
+            trainer, job.entry, model, job.preprocess, job.dataset, measured, job.recipe
+        )
+        result["test"] = figures
+        if probabilities is not None and ms is not None:
+            result["inference_ms_per_image"] = round(ms, 4)
+            _write_predictions(run, split.labels, probabilities)
+    else:
+        lines = run.metrics()
+        last = lines[-1] if lines else {}
+        measured = next(
+            (n for n in ("test", "validation", "train") if f"{n}_loss" in last), "train"
+        )
+        result[measured] = {
+            name.removeprefix(f"{measured}_"): value
+            for name, value in last.items()
+            if name.startswith(f"{measured}_")
+        }
+    if fitted.remarks:
+        result["remarks"] = list(fitted.remarks)
+        for remark in fitted.remarks:
+            job.display.warn(remark)
+    run.update(status="complete", error="", result=result)
+    Checkpoints(run.checkpoints).clear()
+    page = _report(run, job, report) if report else None
+    return Result(run, result.get(measured, {}), fitted.seconds, page)
+
+
+def _report(run: Run, job: Job, report: Reporter) -> Path | None:
+    """The report is the last thing: whatever goes wrong with it, the run is complete."""
+    try:
+        return report(run, job.dataset)
+    except KeyboardInterrupt:
+        job.display.warn(f"the report was interrupted; zoo report {run.path} writes it")
+    except Exception as error:
+        job.display.warn(f"the report could not be written: {describe(error)}")
+    return None
+
+
+def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tuple[str, int]:
+    """model.safetensors, with all that is needed to use it in its one metadata key."""
+    about = {
+        "model": qualified_name(job.entry),
+        "config": job.config,
+        "dataset": job.dataset.name,
+        "classes": job.dataset.classes,
+        "preprocess": job.preprocess.to_dict(),
+    }
+    # Nothing in it changes from run to run: the same weights have the same digest.
+    data = to_bytes(tensors, json.dumps(about, sort_keys=True))
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+    return hashlib.sha256(data).hexdigest(), len(data)
+
+
+def _write_predictions(run: Run, labels: np.ndarray | None, probabilities: np.ndarray) -> None:
+    tensors = {"probabilities": probabilities.astype(np.float32)}
+    if labels is not None:
+        tensors["labels"] = labels.astype(np.int64)
+    with atomic_write(run.predictions_file) as temporary:
+        temporary.write_bytes(to_bytes(tensors))
+
+
+def _config_tuples(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}

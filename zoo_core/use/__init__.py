@@ -1,0 +1,1 @@
+"""What one does with a trained model: load, predict, evaluate, generate, explain."""

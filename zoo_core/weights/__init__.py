@@ -1,0 +1,1 @@
+"""Trained weights: who lists them, where they come from, whether they are what they should be."""
