@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
 from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write

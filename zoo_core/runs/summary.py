@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
 from zoo_core.io.errors import ZooError
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
