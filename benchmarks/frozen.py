@@ -28,7 +28,7 @@ from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.process import keep_freed_memory
 from zoo_core.spec.registry import registry
 from zoo_core.torch.extract import Extractor, batch_for
-from zoo_core.train.builder import fit_to_data, prepare
+from zoo_core.train.builder import build_job, fit_to_data
 from zoo_core.train.display import open_display
 from zoo_core.train.job import trainer_of
 from zoo_core.tune import tuning
@@ -81,8 +81,8 @@ def main() -> None:
 def compute(data: Dataset) -> None:
     """The pass alone, from an empty cache."""
     entry = registry().models.get(MODEL)
-    job, trainer = prepare(entry, entry.recipes["default"], data, open_display(True), "cpu")
-    trainer.features(job)  # type: ignore[attr-defined]
+    job = build_job(entry, entry.recipes["default"], data, open_display(True), device="cpu")
+    job.trainer.prepare(job)
 
 
 def part_of(data: Dataset, count: int) -> Dataset:

@@ -26,7 +26,7 @@ from zoo_core.data.datasets import open_dataset
 from zoo_core.data.features import Writer, kept
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.train.builder import prepare
+from zoo_core.train.builder import build_job
 from zoo_core.train.display import Display
 
 weights, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -36,7 +36,7 @@ entry = registry().models.get("resnet18_features")
 changes = {"data": {"train_size": int(sys.argv[4]), "test_size": 300}}
 recipe = override(choose_recipe(entry, "default"), settings(weights, **changes))
 data = open_dataset("synthetic", **recipe.data)
-job, trainer = prepare(entry, recipe, data, Display(quiet=True), "cpu")
+job = build_job(entry, recipe, data, Display(quiet=True), device="cpu")
 
 read, write = os.pipe()
 commit = Writer.commit
@@ -53,7 +53,7 @@ Writer.commit = told  # type: ignore[method-assign]
 def child() -> int:
     pid = os.fork()
     if not pid:
-        trainer.features(job)  # type: ignore[attr-defined]
+        job.trainer.features(job)  # type: ignore[attr-defined]
         os._exit(0)
     return pid
 

@@ -19,7 +19,7 @@ from zoo_core.data.features import BLOCK, Writer, kept
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.torch.extract import Extractor, batch_for, fold_batch_norms
-from zoo_core.train.builder import prepare
+from zoo_core.train.builder import build_job
 from zoo_core.train.display import Display
 
 HERE = Path(__file__).parent
@@ -43,8 +43,8 @@ def features(weights, monkeypatch):
         small = {"data": {"train_size": 40, "test_size": 20}}
         recipe = override(choose_recipe(entry, "default"), settings(path, **{**small, **changes}))
         data = dataset or open_dataset("synthetic", **recipe.data)
-        job, trainer = prepare(entry, recipe, data, Display(quiet=True), "cpu")
-        return trainer.features(job), sum(seen)
+        job = build_job(entry, recipe, data, Display(quiet=True), device="cpu")
+        return job.trainer.features(job), sum(seen)
 
     return compute
 

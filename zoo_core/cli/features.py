@@ -195,13 +195,13 @@ def compute(
 
     from zoo_core.data.datasets import open_dataset
     from zoo_core.data.features import FeatureFile
-    from zoo_core.train.builder import lasting, prepare
+    from zoo_core.train.builder import build_job, lasting
     from zoo_core.train.display import open_display
 
     display = open_display(quiet)
     data = open_dataset(lasting(dataset or entry.dataset), report=display.say, **recipe.data)
-    job, trainer = prepare(entry, recipe, data, display, device)
-    rows = [about(FeatureFile(path)) for path in trainer.prepare(job)]
+    job = build_job(entry, recipe, data, display, device=device)
+    rows = [about(FeatureFile(path)) for path in job.trainer.prepare(job)]
     if as_json:
         print_json(rows)
         return

@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,6 +88,9 @@ class Run:
                 break
         return lines
 
+    def locked(self) -> AbstractContextManager[None]:
+        return alone_in(self.path, f"another process is training {self.path}")
+
     def append_metrics(self, line: Mapping[str, Any]) -> None:
         with self.metrics_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -96,6 +100,23 @@ class Run:
         kept = [line for line in self.metrics() if line["epoch"] <= epochs]
         with atomic_write(self.metrics_file) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), "utf-8")
+
+
+@contextmanager
+def alone_in(folder: Path, otherwise: str) -> Iterator[None]:
+    """Only one process works in a directory of a run or a search; the second one is refused."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(otherwise) from None
+    try:
+        yield
+    finally:
+        lock.release()
+        (folder / ".lock").unlink(missing_ok=True)
 
 
 def runs_root(chosen: Path | None = None) -> Path:

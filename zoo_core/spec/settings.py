@@ -163,7 +163,7 @@ def read_request(path: Path) -> TrainingRequest:
             settings["model"] = {**settings["model"], **document["model"]["config"]}
             model = f"{document['model']['plugin']}/{document['model']['name']}"
             return TrainingRequest(
-                model, data["reference"], document["recipe_name"], _tuples(settings)
+                model, data["reference"], document["recipe_name"], from_json(settings)
             )
         except (KeyError, TypeError) as error:
             raise UsageError(f"{path} is not the run.json of a run") from error
@@ -175,11 +175,12 @@ def read_request(path: Path) -> TrainingRequest:
         if name not in FIELDS:
             raise unknown_field(name)
     return TrainingRequest(
-        **{name: str(value) for name, value in head.items()}, settings=_tuples(document)
+        **{name: str(value) for name, value in head.items()}, settings=from_json(document)
     )
 
 
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+def from_json(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings or options as they were before they became JSON: lists are tuples."""
     return {
         key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()
     }

@@ -146,7 +146,8 @@ class FrozenTrainer(TorchTrainer):
                 layer.reset_parameters()
         if job.init is not None:
             self.load_state(head, job.init)
-        return Loop(TorchLearner(job, head), job).fit()
+        # The test set is measured with the whole model, from the same features.
+        return replace(Loop(TorchLearner(job, head), job).fit(), test_scores=None)
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Before the first of many trainings: the pass, where a person sees how it goes."""

@@ -127,10 +127,15 @@ class TorchLearner(Learner):
     def evaluate(self, loader: Loader) -> dict[str, float]:
         self.published.eval()
         with self.runtime.autocast():
-            return self.task.evaluate(self.published, loader.epoch(0), self.runtime.sum)
+            figures = self.task.evaluate(self.published, loader.epoch(0), self.runtime.sum)
+        self.scored = self.task.scored if self.runtime.world == 1 else None
+        return figures
 
     @torch.no_grad()
     def finish(self, loader: Loader) -> None:
+        if type(self.task).finish is Task.finish:
+            return  # nothing is left to do
+        self.scored = None
         self.published.eval()
         with self.runtime.autocast():
             self.task.finish(self.published, loader.epoch(0))

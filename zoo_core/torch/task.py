@@ -60,6 +60,7 @@ class Task:
         self.recipe = recipe
         self.classes = classes
         self.settings = {**self.options, **recipe.task}
+        self.scored: np.ndarray | None = None  # by a classifier's last `evaluate`
 
     def parameters(self, name: str) -> Iterable[nn.Parameter]:
         """The parameters of one optimiser."""
@@ -134,10 +135,12 @@ class Classification(Task):
         self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
     ) -> dict[str, float]:
         totals = ClassificationTotals(len(self.classes))
+        said = [np.empty((0, len(self.classes)), np.float32)]
         for batch in batches:
             if len(batch):
-                scores = self.scores(model, batch).float().cpu().numpy()
-                totals.add(scores, batch.labels.cpu().numpy())
+                said.append(self.scores(model, batch).float().cpu().numpy())
+                totals.add(said[-1], batch.labels.cpu().numpy())
+        self.scored = np.concatenate(said)
         totals.from_vector(sum_over(totals.to_vector()))
         return totals.summary()
 

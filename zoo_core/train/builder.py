@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,48 +15,83 @@ import numpy as np
 from zoo_core import __version__
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import is_path
+from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import UsageError
 from zoo_core.io.process import process
 from zoo_core.io.targets import resolve
-from zoo_core.runs.run import FORMAT
+from zoo_core.runs.run import FORMAT, Run
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import TensorSpec, check_options
+from zoo_core.spec.framework import check_options
 from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.settings import from_json
+from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, Trainer, trainer_of
 from zoo_core.use.load import fitting, tensors_of
 from zoo_core.weights.references import find
 
 
-def prepare(
+def build_job(
     entry: ModelEntry,
-    chosen: Recipe,
+    recipe: Recipe,
     data: Dataset,
     display: Display,
+    *,
     device: str = "auto",
     runs: Path | None = None,
     checkpoint_seconds: float = 30.0,
-) -> tuple[Job, Trainer]:
-    """A job without a run yet; whatever is wrong with the settings is said here."""
+    run: Run | None = None,
+) -> Job:
+    """The one way to a job; whatever is wrong with the settings is said here.
+
+    A job has no run before begin_run, unless it goes on with `run`: what that one recorded counts
+    then. runs: the folder in which `init` finds other runs.
+    """
     trainer = trainer_of(entry)
-    config, preprocess = fit_to_data(entry, chosen, data)
+    recorded = run.read() if run else None
+    if recorded:
+        config, preprocess = from_json(recorded["model"]["config"]), recorded["preprocess"]
+        decided = config, Preprocess.from_dict(preprocess)
+    else:
+        decided = fit_to_data(entry, recipe, data)
     job = Job(
-        entry, config, data, chosen, preprocess, None, Events(display.warn), display, device,
-        checkpoint_seconds=checkpoint_seconds,
-    )  # fmt: skip
+        entry,
+        trainer,
+        decided[0],
+        data,
+        parts_of(data, recipe),
+        recipe,
+        decided[1],
+        Events(display.warn),
+        display,
+        device,
+        checkpoint_seconds,
+        run=run if process()[0] == 0 else None,
+        resume_from=run,
+    )
     trainer.check(job)  # before anything is fetched
     job.training_loader(backend="numpy")
-    config = trainer.complete(entry, config, display.say)
-    spec = trainer.tensor_spec(entry, config)
-    init = None
-    if chosen.init:
-        init = tensors_of_weights(chosen.init, spec, runs, display)
-    elif "pretrained" in entry.capabilities:
-        init = pretrained_tensors(entry, config, spec, display)
+    if not recorded:
+        config = trainer.complete(entry, job.config, display.say)
+        described = trainer.describe(trainer.sketch(entry, config))
+        job = replace(job, config=config, described=described)
+    if run and Checkpoints(run.checkpoints).latest_path():
+        return job
+    job = replace(job, init=starting_tensors(job, runs))
+    if "pretrained" in entry.capabilities:
         # Where training started is said in the recipe; the trained model is whole without it.
-        config |= {"weights": entry.options["weights"]}
-    return replace(job, config=config, init=init), trainer
+        job = replace(job, config={**job.config, "weights": entry.options["weights"]})
+    return job
+
+
+def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+    """Indices into the training split: what is trained on, what is kept for validation."""
+    labels = data.train.labels
+    indices = subset_indices(len(data.train), recipe.subset, recipe.seed, labels)
+    if not recipe.validation_fraction:
+        return indices, indices[:0]
+    return train_validation(indices, recipe.validation_fraction, recipe.seed, labels)
 
 
 def lasting(reference: str) -> str:
@@ -92,14 +126,20 @@ def fit_to_data(
     return config, preprocess
 
 
-def describe_run(
-    job: Job, trainer: Trainer, recipe_name: str, reference: str, command: str
-) -> dict[str, Any]:
-    """The document of a run that has not ended yet."""
-    entry, provider = job.entry, job.entry.provider
-    described = trainer.describe(trainer.sketch(entry, job.config))
-    train, validation = job.parts
-    return {
+def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: str) -> Job:
+    """The job in a new run directory, whose run.json says all that was decided.
+
+    reference: the dataset's, as `lasting` gives it.
+    """
+    entry, provider, described = job.entry, job.entry.provider, job.described
+    assert described is not None
+    if job.config == entry.options and entry.parameters not in (None, described.trainable):
+        job.display.warn(
+            f"plugin {provider.plugin if provider else ''!r} declares {entry.parameters:,} "
+            f"parameters for {entry.name!r}, and it has {described.trainable:,}"
+        )
+    document = {
+        "name": run.name,
         "format": FORMAT,
         "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -121,14 +161,14 @@ def describe_run(
             "options": job.recipe.data,
             "digest": job.dataset.digest,
             "classes": job.dataset.classes,
-            "train": len(train),
-            "validation": len(validation),
+            "train": len(job.parts[0]),
+            "validation": len(job.parts[1]),
             "test": len(job.dataset.test) if job.dataset.test else 0,
         },
         "recipe_name": recipe_name,
         "recipe": asdict(job.recipe),
         "preprocess": job.preprocess.to_dict(),
-        "environment": environment(trainer, entry, job.device),
+        "environment": environment(job.trainer, entry, job.device),
         "parameters": {
             "trainable": described.trainable,
             "total": described.total,
@@ -138,6 +178,9 @@ def describe_run(
         "result": None,
         "error": "",
     }
+    run.path.mkdir(parents=True, exist_ok=True)
+    run.write(document)
+    return replace(job, run=run)
 
 
 def environment(trainer: Trainer, entry: ModelEntry, device: str) -> dict[str, Any]:
@@ -171,30 +214,24 @@ def command_line() -> str:
     return shlex.join(["zoo", *sys.argv[1:]])
 
 
-def tensors_of_weights(
-    reference: str,
-    spec: TensorSpec,
-    runs: Path | None,
-    display: Display,
-) -> dict[str, np.ndarray]:
-    """Tensors of trained weights that fit the new model; the rest, the head usually, start anew."""
-    found = find(reference, runs)
-    return _kept_tensors(found.source, tensors_of(found), spec, display)
+def starting_tensors(job: Job, runs: Path | None) -> dict[str, np.ndarray] | None:
+    """Trained weights to start from, of `init` or the model's own; None: random ones.
 
-
-def pretrained_tensors(
-    entry: ModelEntry, config: Mapping[str, Any], spec: TensorSpec, display: Display
-) -> dict[str, np.ndarray]:
-    """What the `pretrained` capability of a model gives it to start from."""
-    give = resolve(entry.capabilities["pretrained"], f"model {entry.name!r}")
-    found = give(config, display.say)
-    return _kept_tensors(config.get("weights") or "pretrained weights", found, spec, display)
-
-
-def _kept_tensors(
-    source: str, found: Mapping[str, np.ndarray], spec: TensorSpec, display: Display
-) -> dict[str, np.ndarray]:
-    kept = fitting(found, spec)
+    Those that fit the model are kept; the rest, the head usually, start anew.
+    """
+    entry, display = job.entry, job.display
+    if job.recipe.init:
+        found = find(job.recipe.init, runs)
+        source, tensors = found.source, tensors_of(found)
+    elif "pretrained" in entry.capabilities:
+        options = {**job.config, **job.recipe.model}
+        source = options.get("weights") or "pretrained weights"
+        give = resolve(entry.capabilities["pretrained"], f"model {entry.name!r}")
+        tensors = give(options, display.say)
+    else:
+        return None
+    spec = job.trainer.tensor_spec(entry, job.config)
+    kept = fitting(tensors, spec)
     if not any(array.ndim > 1 for array in kept.values()):
         raise UsageError(
             f"no weight of {source} fits this model",

@@ -6,14 +6,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError
@@ -21,7 +19,7 @@ from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, Framework, framework_of
+from zoo_core.spec.framework import Config, Description, Framework, framework_of
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.recipe import Recipe
 from zoo_core.train.display import Display
@@ -54,39 +52,25 @@ class Events:
 
 @dataclass(frozen=True)
 class Job:
-    """One training, fully decided. Only the process that owns `run` writes to it."""
+    """One training, fully decided: see build_job. Only the process that owns `run` writes to it."""
 
     entry: ModelEntry
-    config: Mapping[str, Any]  # all options of the model
+    trainer: Trainer
+    config: Config  # all options of the model
     dataset: Dataset
+    parts: tuple[np.ndarray, np.ndarray]  # of the training split: to train on, for validation
     recipe: Recipe
     preprocess: Preprocess
-    run: Run | None  # None in all processes of a distributed training but the first
     events: Events
     display: Display
     device: str = "auto"
-    resume_from: Run | None = None
     checkpoint_seconds: float = 30.0
+    run: Run | None = None  # None before it starts, and in all processes but the first
+    resume_from: Run | None = None
+    described: Description | None = None  # of the model; None where the run has it already
     init: Mapping[str, np.ndarray] | None = None  # tensors to start from, already checked
     # Whether to stop, after the epochs so far; a function of these lines alone, see Loop.fit.
     give_up: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
-
-    @cached_property
-    def parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices into the training split: what is trained on, what is kept for validation."""
-        recipe, labels = self.recipe, self.dataset.train.labels
-        indices = subset_indices(len(self.dataset.train), recipe.subset, recipe.seed, labels)
-        if not recipe.validation_fraction:
-            return indices, indices[:0]
-        train, validation = train_validation(
-            indices, recipe.validation_fraction, recipe.seed, labels
-        )
-        if not len(validation):
-            raise OptionError(
-                f"validation_fraction {recipe.validation_fraction:g} of {len(indices)} pictures "
-                "leaves none for validation"
-            )
-        return train, validation
 
     def check_task(
         self, options: Collection[str], *, labels: bool = True, mixes: bool = True
@@ -155,6 +139,8 @@ class Fitted:
     cpu_seconds: float
     images_per_second: float
     remarks: Sequence[str] = ()  # what went wrong, in sentences for the report
+    # What a classifier with exactly these weights says of the test set, where that is known.
+    test_scores: np.ndarray | None = None
 
 
 class Trainer(Framework):

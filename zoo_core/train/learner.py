@@ -46,6 +46,8 @@ class Learner:
         if job.recipe.ema:
             self.published = self.parts["ema"] = copy.deepcopy(model)
         self.bad_step: int | None = None
+        # What the published model said of the split that was evaluated last, if it still would.
+        self.scored: np.ndarray | None = None
         self.start_epoch()
 
     # ------------------------------------------------------------ what a framework must say
@@ -94,8 +96,11 @@ class Learner:
         Whatever it was trained on, the loss is cross-entropy: figures of runs can be compared.
         """
         totals = ClassificationTotals(len(self.classes))
+        said = []
         for batch in loader.epoch(0):
-            totals.add(self.scores(batch.images), batch.labels)
+            said.append(self.scores(batch.images))
+            totals.add(said[-1], batch.labels)
+        self.scored = np.concatenate(said)
         return totals.summary()
 
     def finish(self, loader: Loader) -> None:
@@ -111,6 +116,7 @@ class Learner:
         """Forget the sums of the epoch before."""
         self._sums: dict[str, Any] = {}
         self._count = 0
+        self.scored = None
 
     def step(self, batch: Batch, place: Position) -> None:
         """Learn from one batch, and add its figures to the sums. Waits for nothing."""

@@ -102,7 +102,13 @@ class Loop:
             cpu_seconds=self._cpu_seconds(),
             images_per_second=self.images / max(self.step_seconds, 1e-9),
             remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
+            test_scores=None if self.best_weights else self._test_scores(),
         )
+
+    def _test_scores(self) -> np.ndarray | None:
+        """What the last epoch measured, where a finished model would say exactly the same."""
+        same = "test" in self.watched and self.recipe.precision == "float32"
+        return self.learner.scored if same else None
 
     def _cpu_seconds(self) -> float:
         return self._cpu_offset + time.process_time()

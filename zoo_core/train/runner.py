@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,21 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.io.files import atomic_write
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import to_bytes
 from zoo_core.runs.run import Run, find_run, new_run, runs_root
+from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.train.builder import describe_run, environment, lasting, prepare
+from zoo_core.train.builder import begin_run, build_job, environment, lasting
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
-from zoo_core.train.job import Events, Fitted, Job, Trainer, trainer_of
+from zoo_core.train.job import Fitted, Job, trainer_of
+from zoo_core.use.predict import measure_model
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
 Reporter = Callable[[Run, Dataset], Path]
@@ -69,21 +70,15 @@ def train(
     display = open_display(quiet)
     reference = lasting(dataset or entry.dataset)
     data = open_dataset(reference, report=display.say, **chosen.data)
-    job, trainer = prepare(entry, chosen, data, display, device, runs, checkpoint_seconds)
-    document = describe_run(job, trainer, recipe, reference, command)
-    counted = document["parameters"]["trainable"]
-    if job.config == entry.options and entry.parameters not in (None, counted):
-        display.warn(
-            f"plugin {entry.provider.plugin if entry.provider else ''!r} declares "
-            f"{entry.parameters:,} parameters for {entry.name!r}, and it has {counted:,}"
-        )
-
+    job = build_job(
+        entry, chosen, data, display, device=device, runs=runs,
+        checkpoint_seconds=checkpoint_seconds,
+    )  # fmt: skip
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
-        run.write({"name": run.name, **document})
+        job = begin_run(job, run, recipe_name=recipe, reference=reference, command=command)
         display.say(f"{run.path}")
-        job = replace(job, run=run)
-    return execute(job, trainer, report)
+    return execute(job, report)
 
 
 def resume(
@@ -98,11 +93,7 @@ def resume(
     """Go on with a run that was interrupted or killed, to the same end."""
     run = find_run(reference, runs)
     document = run.read()
-    if document["status"] == "complete":
-        raise UsageError(
-            f"{run.path} is complete; there is nothing to resume",
-            f"zoo train {document['model']['name']} --init {run.path} trains it further",
-        )
+    refuse_complete(run, document)
     display = open_display(quiet)
     entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
     recipe = Recipe(**document["recipe"])
@@ -112,50 +103,45 @@ def resume(
             f"dataset {data.name} is no longer the one that {run.name} was started with",
             "start a new run, or bring the old pictures back",
         )
-    trainer = trainer_of(entry)
     device = device or document["environment"]["device"]
-    for name, now in environment(trainer, entry, device).items():
+    for name, now in environment(trainer_of(entry), entry, device).items():
         before = document["environment"].get(name)
         if before != now:
             display.warn(f"{name} was {before} and is now {now}: the result may differ")
-    owned = process()[0] == 0
-    job = Job(
-        entry, _config_tuples(document["model"]["config"]), data, recipe,
-        Preprocess.from_dict(document["preprocess"]), run if owned else None,
-        Events(display.warn), display, device,
-        resume_from=run, checkpoint_seconds=checkpoint_seconds,
+    job = build_job(
+        entry, recipe, data, display, device=device, runs=runs,
+        checkpoint_seconds=checkpoint_seconds, run=run,
     )  # fmt: skip
-    trainer.check(job)
-    if owned:
-        run.update(status="running", error="")
-    return execute(job, trainer, report)
+    return execute(job, report)
 
 
-def execute(job: Job, trainer: Trainer, report: Reporter | None = None) -> Result:
+def refuse_complete(run: Run, document: Mapping[str, Any]) -> None:
+    if document["status"] == "complete":
+        raise UsageError(
+            f"{run.path} is complete; there is nothing to resume",
+            f"zoo train {document['model']['name']} --init {run.path} trains it further",
+        )
+
+
+def execute(job: Job, report: Reporter | None = None) -> Result:
     """Train a job in its run directory, and write what came out."""
-    from filelock import FileLock, Timeout
-
     run = job.run
     if run is None:  # one of the other processes: it computes, and writes nothing
-        trainer.fit(job)
+        job.trainer.fit(job)
         raise SystemExit(0)
-    lock = FileLock(run.path / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UsageError(f"another process is training {run.path}") from None
-    try:
-        job.events.send("zoo_run_started", run=run)
-        fitted = trainer.fit(job)
-        assert fitted is not None
-        result = _finish(job, trainer, run, fitted, report)
-        job.events.send("zoo_run_ended", run=run, result=result)
-        return result
-    except BaseException as error:
-        raise _failed(job, run, error) from error
-    finally:
-        lock.release()
-        (run.path / ".lock").unlink(missing_ok=True)
+    with run.locked():
+        if job.resume_from:  # another process may have gone on with it until now
+            refuse_complete(run, run.read())
+            run.update(status="running", error="")
+        try:
+            job.events.send("zoo_run_started", run=run)
+            fitted = job.trainer.fit(job)
+            assert fitted is not None
+            result = _finish(job, run, fitted, report)
+            job.events.send("zoo_run_ended", run=run, result=result)
+            return result
+        except BaseException as error:
+            raise _failed(job, run, error) from error
 
 
 def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
@@ -177,11 +163,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
     return error
 
 
-def _finish(
-    job: Job, trainer: Trainer, run: Run, fitted: Fitted, report: Reporter | None
-) -> Result:
-    from zoo_core.use.predict import measure_model
-
+def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
     digest, size = write_model(job, run.model_file, fitted.tensors)
     result: dict[str, Any] = {
         "epochs": fitted.epochs,
@@ -192,28 +174,10 @@ def _finish(
         "images_per_second": round(fitted.images_per_second, 1),
         "model": {"file": run.model_file.name, "sha256": digest, "bytes": size},
     }
-    split = job.dataset.test
-    measured = "test"
-    if split is not None and len(split):
-        model = trainer.assemble(job.entry, job.config, fitted.tensors)
-        figures, probabilities, ms = measure_model(
-            trainer, job.entry, model, job.preprocess, job.dataset, measured, job.recipe
-        )
-        result["test"] = figures
-        if probabilities is not None and ms is not None:
-            result["inference_ms_per_image"] = round(ms, 4)
-            _write_predictions(run, split.labels, probabilities)
-    else:
-        lines = run.metrics()
-        last = lines[-1] if lines else {}
-        measured = next(
-            (n for n in ("test", "validation", "train") if f"{n}_loss" in last), "train"
-        )
-        result[measured] = {
-            name.removeprefix(f"{measured}_"): value
-            for name, value in last.items()
-            if name.startswith(f"{measured}_")
-        }
+    if job.dataset.test is not None and len(job.dataset.test):
+        result |= _measured(job, run, fitted)
+    split, figures = final_scores(result, run.metrics())
+    result[split] = figures
     if fitted.remarks:
         result["remarks"] = list(fitted.remarks)
         for remark in fitted.remarks:
@@ -221,7 +185,24 @@ def _finish(
     run.update(status="complete", error="", result=result)
     Checkpoints(run.checkpoints).clear()
     page = _report(run, job, report) if report else None
-    return Result(run, result.get(measured, {}), fitted.seconds, page)
+    return Result(run, figures, fitted.seconds, page)
+
+
+def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
+    """Figures of the test set and, of a classifier, the predictions that the report needs."""
+    model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
+    figures, probabilities, ms = measure_model(
+        job.trainer, job.entry, model, job.preprocess, job.dataset, "test", job.recipe,
+        scores=fitted.test_scores,
+    )  # fmt: skip
+    if probabilities is None or ms is None:
+        return {"test": figures}
+    tensors = {"probabilities": probabilities.astype(np.float32)}
+    if job.dataset.test is not None and job.dataset.test.labels is not None:
+        tensors["labels"] = job.dataset.test.labels.astype(np.int64)
+    with atomic_write(run.predictions_file) as temporary:
+        temporary.write_bytes(to_bytes(tensors))
+    return {"test": figures, "inference_ms_per_image": round(ms, 4)}
 
 
 def _report(run: Run, job: Job, report: Reporter) -> Path | None:
@@ -249,15 +230,3 @@ def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tupl
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
     return hashlib.sha256(data).hexdigest(), len(data)
-
-
-def _write_predictions(run: Run, labels: np.ndarray | None, probabilities: np.ndarray) -> None:
-    tensors = {"probabilities": probabilities.astype(np.float32)}
-    if labels is not None:
-        tensors["labels"] = labels.astype(np.int64)
-    with atomic_write(run.predictions_file) as temporary:
-        temporary.write_bytes(to_bytes(tensors))
-
-
-def _config_tuples(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}

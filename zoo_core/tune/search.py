@@ -13,8 +13,8 @@ runs/tune-mlp-cifar10-20261116T101500Z/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.runs.run import Run, new_run, runs_root
+from zoo_core.runs.run import Run, alone_in, new_run, runs_root
 from zoo_core.tune.plan import SearchPlan
 from zoo_core.tune.searcher import Trial
 
@@ -85,21 +85,9 @@ class Search:
         with atomic_write(self.trials_file) as temporary:
             temporary.write_text(text + json.dumps(trial.to_dict()) + "\n", encoding="utf-8")
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Only one process works on a search."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(f"another process is working on {self.path}") from None
-        try:
-            yield
-        finally:
-            lock.release()
-            (self.path / ".lock").unlink(missing_ok=True)
+        return alone_in(self.path, f"another process is working on {self.path}")
 
 
 def new_search(root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:

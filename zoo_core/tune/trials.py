@@ -44,7 +44,7 @@ from zoo_core.runs.run import Run
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import override
-from zoo_core.train.builder import describe_run, prepare
+from zoo_core.train.builder import begin_run, build_job
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.runner import execute
@@ -135,16 +135,16 @@ def run_trial(
     error = ""
     try:
         entry = registry().models.get(plan.model)
-        job, trainer = prepare(
-            entry, task.recipe, data, display, plan.device, task.runs, task.checkpoint_seconds
-        )
-        begun = run.settings_file.exists()
+        begun = run if run.settings_file.exists() else None
+        job = build_job(
+            entry, task.recipe, data, display, device=plan.device, runs=task.runs,
+            checkpoint_seconds=task.checkpoint_seconds, run=begun,
+        )  # fmt: skip
         if not begun:
-            run.path.mkdir(parents=True, exist_ok=True)
-            document = describe_run(job, trainer, plan.recipe_name, plan.dataset, "")
-            run.write({"name": run.name, **document})
-        job = replace(job, run=run, resume_from=run if begun else None, give_up=give_up)
-        execute(job, trainer)
+            job = begin_run(
+                job, run, recipe_name=plan.recipe_name, reference=plan.dataset, command=""
+            )
+        execute(replace(job, give_up=give_up))
         if plan.kind == "tune":  # nobody uses these weights, and twenty of them take room
             run.model_file.unlink(missing_ok=True)
     except Interrupted:

@@ -23,7 +23,7 @@ from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import override
 from zoo_core.train import runner
-from zoo_core.train.builder import describe_run, environment, lasting, prepare
+from zoo_core.train.builder import begin_run, build_job, environment, lasting
 from zoo_core.train.display import Display, open_display
 from zoo_core.tune.plan import SearchPlan, axes_of, sweep_plan, tune_plan
 from zoo_core.tune.report import SearchDisplay, best_trial, write_recipe, write_search_report
@@ -158,7 +158,7 @@ def _check(
     first = searcher.suggest(1, []).parameters
     for changes in ({}, *({axis.name: end} for axis in axes for end in axis.ends)):
         recipe = override(plan.recipe, as_settings({**first, **changes}))
-        job, trainer = prepare(entry, recipe, shown, quiet, plan.device, runs)
+        job = build_job(entry, recipe, shown, quiet, device=plan.device, runs=runs)
     if plan.engine == "ray":
         from zoo_core.tune.ray_engine import connect
 
@@ -166,7 +166,7 @@ def _check(
     about = {
         "dataset": {"name": data.name, "digest": data.digest, "classes": len(data.classes),
                     "train": len(job.parts[0]), "validation": len(job.parts[1])},
-        "environment": environment(trainer, entry, plan.device),
+        "environment": environment(job.trainer, entry, plan.device),
     }  # fmt: skip
     return searcher, about
 
@@ -221,8 +221,8 @@ def _make_ready(
 ) -> None:
     """What the trials share, features of a frozen backbone say, is made before the first one."""
     shown = open_display(display.quiet)
-    job, trainer = prepare(entry, plan.recipe, data, shown, plan.device, runs)
-    trainer.prepare(job)
+    job = build_job(entry, plan.recipe, data, shown, device=plan.device, runs=runs)
+    job.trainer.prepare(job)
 
 
 def _report(search: Search, display: SearchDisplay) -> Path | None:
@@ -279,15 +279,17 @@ def _train_best(
             run, scores, document["result"]["seconds"], page if page.exists() else None
         )
     shown, root = open_display(display.quiet), search.path.parent
-    job, trainer = prepare(entry, recipe, data, shown, plan.device, root, seconds)
-    if run and run.settings_file.exists():
-        job = replace(job, run=run, resume_from=run)
-    else:
+    begun = run if run and run.settings_file.exists() else None
+    job = build_job(
+        entry, recipe, data, shown, device=plan.device, runs=root, checkpoint_seconds=seconds,
+        run=begun,
+    )  # fmt: skip
+    run = begun or new_run(root, entry.name, data.name)
+    if not begun:
         command = f"zoo train --config {search.name}/best.toml"
-        document = describe_run(job, trainer, plan.recipe_name, plan.dataset, command)
-        run = new_run(root, entry.name, data.name)
-        run.write({"name": run.name, **document})
+        job = begin_run(
+            job, run, recipe_name=plan.recipe_name, reference=plan.dataset, command=command
+        )
         search.update(trained=run.name)
-        job = replace(job, run=run)
     display.say(f"Training the best on everything: {run.path}")
-    return runner.execute(job, trainer, write_report)
+    return runner.execute(job, write_report)

@@ -40,10 +40,12 @@ def measure_model(
     data: Dataset,
     split: str,
     recipe: Recipe,
+    scores: np.ndarray | None = None,
 ) -> tuple[dict[str, Any], np.ndarray | None, float | None]:
     """Figures of a split, whatever the task is; for what classifies, as evaluate_model.
 
-    The loss is the task's. That of a classifier is always cross-entropy.
+    The loss is the task's. That of a classifier is always cross-entropy. scores: of a classifier,
+    where somebody has them already.
     """
     figures: dict[str, Any] = {}
     if entry.task != "classification":
@@ -51,7 +53,7 @@ def measure_model(
         figures |= trainer.measure(entry, model, recipe, loader, data.classes)
     if not entry.classifies:
         return figures, None, None
-    named, probabilities, ms = evaluate_model(trainer, model, preprocess, data, split)
+    named, probabilities, ms = evaluate_model(trainer, model, preprocess, data, split, scores)
     return {**named, **figures, **_without_loss(named)}, probabilities, ms
 
 
@@ -76,12 +78,17 @@ def in_order(trainer: Framework, preprocess: Preprocess, split: Split) -> Loader
 
 
 def evaluate_model(
-    trainer: Framework, model: Any, preprocess: Preprocess, data: Dataset, split: str
+    trainer: Framework,
+    model: Any,
+    preprocess: Preprocess,
+    data: Dataset,
+    split: str,
+    scores: np.ndarray | None = None,
 ) -> tuple[dict[str, Any], np.ndarray, float]:
     """Figures of a split, the probabilities of every picture, and milliseconds for each."""
     labels = _part(data, split).labels
-    scored = trainer.score_split(model, preprocess, data, split)
-    logits, ms = scored or _score_split(trainer, model, preprocess, data, split)
+    cached = trainer.score_split(model, preprocess, data, split)
+    logits, ms = cached or _score_split(trainer, model, preprocess, data, split, scores)
     totals = ClassificationTotals(len(data.classes))
     if labels is not None:
         for start in range(0, len(logits), EVALUATION_BATCH):
@@ -92,16 +99,27 @@ def evaluate_model(
 
 
 def _score_split(
-    trainer: Framework, model: Any, preprocess: Preprocess, data: Dataset, split: str
+    trainer: Framework,
+    model: Any,
+    preprocess: Preprocess,
+    data: Dataset,
+    split: str,
+    scores: np.ndarray | None,
 ) -> tuple[np.ndarray, float]:
-    """What a model says of every picture of a split, and milliseconds for each."""
-    pictures = _part(data, split)
-    logits, seconds = [], 0.0
-    for batch in in_order(trainer, preprocess, pictures).epoch(0):
+    """What a model says of every image of a split, and milliseconds for each.
+
+    Where the scores are known, one batch is enough to tell the time.
+    """
+    found: list[np.ndarray] = []
+    seconds, images = 0.0, 0
+    for batch in in_order(trainer, preprocess, _part(data, split)).epoch(0):
         started = time.perf_counter()
-        logits.append(trainer.predict_batch(model, batch.images))
+        found.append(trainer.predict_batch(model, batch.images))
         seconds += time.perf_counter() - started
-    return np.concatenate(logits), 1000 * seconds / len(pictures)
+        images += len(batch)
+        if scores is not None:
+            break
+    return np.concatenate(found) if scores is None else scores, 1000 * seconds / images
 
 
 def evaluate_run(

@@ -83,17 +83,15 @@ def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., A
     """make_job("lenet_numpy", lr=0.1): a Job on grey synthetic pictures, without a run."""
     from zoo_core.data.datasets import open_dataset
     from zoo_core.spec.settings import override
-    from zoo_core.train.builder import fit_to_data
+    from zoo_core.train.builder import build_job
     from zoo_core.train.display import Display
-    from zoo_core.train.job import Events, Job
+    from zoo_core.train.job import Job
 
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
 
     def make(name: str, **settings: Any) -> Job:
-        entry, display = zoo.info(name), Display(quiet=True)
         recipe = override(zoo.Recipe(), {"batch_size": 32, "epochs": 1, "data": SMALL} | settings)
         data = open_dataset("synthetic", **recipe.data)
-        config, preprocess = fit_to_data(entry, recipe, data)
-        return Job(entry, config, data, recipe, preprocess, None, Events(display.warn), display)
+        return build_job(zoo.info(name), recipe, data, Display(quiet=True))
 
     return make
