@@ -83,7 +83,7 @@ def test_sections_are_merged_and_fields_replaced():
     recipe = zoo.Recipe(lr=1, model={"a": 1, "b": 2})
     changed = override(recipe, {"lr": 2, "model": {"b": 3}})
     assert (changed.lr, dict(changed.model)) == (2, {"a": 1, "b": 3})
-    with pytest.raises(zoo.ZooError, match="lr must be above 0"):
+    with pytest.raises(zoo.ZooError, match="lr must be a number above 0"):
         override(recipe, {"lr": 0})
     with pytest.raises(zoo.ZooError, match="no setting 'speed'"):
         override(recipe, {"speed": 1})

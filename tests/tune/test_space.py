@@ -46,7 +46,7 @@ def test_ranges_and_choices_have_the_types_of_their_settings():
         ("lr=log:1e-2:1e-4", "inverted: 0.01 to 0.0001", "did you mean lr=log:0.0001:0.01?"),
         ("lr=log:1e-2:1e-2", "the range of lr is empty", ""),
         ("lr=log:0:1", "must begin above 0, and that of lr begins at 0", "lr=uniform:0:1"),
-        ("lr=uniform:0:1", "lr must be above 0", ""),
+        ("lr=uniform:0:1", "lr must be a number above 0", ""),
         ("lr=log:1", "lr=log:1 is not a range", "NAME=log:LOW:HIGH"),
         ("lr=log:a:b", "is not a range", "NAME=log:LOW:HIGH"),
         ("lr=log:1:inf", "finite ends", ""),

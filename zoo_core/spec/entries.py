@@ -8,11 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from zoo_core.spec.recipe import DIGEST, FrozenDict, Recipe, _Checked
+from zoo_core.spec.recipe import (
+    DIGEST,
+    NAME,
+    OPTIONS,
+    TARGET,
+    TEXT,
+    TEXTS,
+    Checked,
+    FrozenDict,
+    Recipe,
+    Rule,
+    count,
+    number,
+    or_none,
+)
 
 KINDS = ("classification", "generation", "clustering")
+TARGETED = Rule(
+    lambda v: isinstance(v, str) and TARGET.fullmatch(v) is not None,
+    "a string like 'package.module:Class'",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +43,30 @@ class Provider:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelEntry(_Checked):
-    """One architecture: what it is, where its code is, how it is trained."""
+class Entry(Checked):
+    """What models, datasets and trainers have in common."""
 
     name: str
-    target: str  # "package.module:Class", called with all of `options` as keywords
-    summary: str
+    target: str  # "package.module:Class", imported when somebody uses the entry
+    summary: str  # a few words for `zoo list`
+    provider: Provider | None = None  # filled in by the plugin manager
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "name": Rule(
+            lambda v: isinstance(v, str) and NAME.fullmatch(v) is not None,
+            "lower-case letters, digits, and single _ or - between them",
+        ),
+        "target": TARGETED,
+        "summary": Rule(
+            lambda v: isinstance(v, str) and bool(v.strip()), "a few words that say what it is"
+        ),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry(Entry):
+    """One architecture. Its target is called with all of `options` as keywords."""
+
     kinds: tuple[str, ...] = ("classification",)
     num_classes: int | None = 10  # None: the target takes no such option
     in_channels: int = 3
@@ -49,46 +85,42 @@ class ModelEntry(_Checked):
     tags: tuple[str, ...] = ()
     reference: str = ""  # a paper or a page
     framework: str = "torch"
-    provider: Provider | None = None  # filled in by the plugin manager
 
-    def __post_init__(self) -> None:
-        self._freeze()
-        self._require_name()
-        self._require_target("target", self.target)
-        self._require_texts("summary", "dataset", "trainer", "task", "reference", "framework")
-        self._require(bool(self.summary.strip()), "summary must say in a few words what it is")
-        self._require(
-            isinstance(self.kinds, tuple) and bool(self.kinds) and set(self.kinds) <= set(KINDS),
-            f"kinds must be a tuple out of {', '.join(KINDS)}, not {self.kinds!r}",
-        )
-        self._require_count("in_channels", self.in_channels)
-        self._require_count("image_size", self.image_size)
-        for name in ("num_classes", "parameters", "total_parameters"):
-            if getattr(self, name) is not None:
-                self._require_count(name, getattr(self, name))
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **Entry.rules,
+        "kinds": Rule(
+            lambda v: isinstance(v, tuple) and bool(v) and set(v) <= set(KINDS),
+            f"a tuple out of {', '.join(KINDS)}",
+        ),
+        **dict.fromkeys(("dataset", "trainer", "task", "reference", "framework"), TEXT),
+        **dict.fromkeys(("in_channels", "image_size"), count()),
+        **dict.fromkeys(("num_classes", "parameters", "total_parameters"), or_none(count())),
+        **dict.fromkeys(("config", "choices", "capabilities", "recipes"), OPTIONS),
+        "tags": TEXTS,
+    }
+
+    def _check(self) -> None:
         if self.total_parameters is None:
             object.__setattr__(self, "total_parameters", self.parameters)
         self._require(
             (self.parameters or 0) <= (self.total_parameters or 0),
             f"total_parameters {self.total_parameters} is less than parameters {self.parameters}",
         )
-        self._require_options("config", self.config)
         shared = sorted({"num_classes", "in_channels", "image_size"} & set(self.config))
         self._require(not shared, f"{', '.join(shared)} is a field of the entry, not of config")
-        self._require_options("choices", self.choices)
         for name, values in self.choices.items():
             self._require(name in self.config, f"choices names {name!r}, which config does not")
             self._require(
                 isinstance(values, tuple) and self.config[name] in values,
                 f"choices of {name!r} must be a tuple with its default {self.config[name]!r}",
             )
+        targets = {f"capability {name!r}": target for name, target in self.capabilities.items()}
         if self.task != "classification":
-            self._require_target("task", self.task)
-        self._require_options("capabilities", self.capabilities)
-        for name, target in self.capabilities.items():
-            self._require_target(f"capability {name!r}", target)
-        self._require_names("tags", self.tags)
-        self._require_options("recipes", self.recipes)
+            targets["task"] = self.task
+        for where, target in targets.items():
+            self._require(
+                TARGETED.holds(target), f"{where} must be {TARGETED.words}, not {target!r}"
+            )
         self._require(
             all(isinstance(recipe, Recipe) for recipe in self.recipes.values()),
             "recipes must map names to Recipe objects",
@@ -110,12 +142,9 @@ class ModelEntry(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetEntry(_Checked):
-    """One set of labelled (or unlabelled) pictures and where to get it."""
+class DatasetEntry(Entry):
+    """One set of images, with labels or without. What its target gives: docs/datasets.md."""
 
-    name: str
-    target: str  # "package.module:function", see docs/datasets.md
-    summary: str
     classes: tuple[str, ...] | None = None  # None: the data decides, or there are no labels
     in_channels: int | None = None  # None: the data decides, as for image_size
     image_size: int | None = None
@@ -128,59 +157,45 @@ class DatasetEntry(_Checked):
     license: str = ""
     reference: str = ""
     tags: tuple[str, ...] = ()
-    provider: Provider | None = None
 
-    def __post_init__(self) -> None:
-        self._freeze()
-        self._require_name()
-        self._require_target("target", self.target)
-        self._require_texts("summary", "license", "reference")
-        self._require(bool(self.summary.strip()), "summary must say in a few words what it is")
-        if self.classes is not None:
-            self._require_names("classes", self.classes)
-            self._require(
-                len(set(self.classes)) == len(self.classes) > 0, "classes must be distinct names"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **Entry.rules,
+        **dict.fromkeys(("license", "reference"), TEXT),
+        "classes": or_none(
+            Rule(
+                lambda v: TEXTS.holds(v) and len(set(v)) == len(v) > 0, "a tuple of distinct names"
             )
-        for name in ("in_channels", "image_size", "train_size", "test_size"):
-            if getattr(self, name) is not None:
-                self._require_count(name, getattr(self, name))
-        for name in ("mean", "std"):
+        ),
+        **dict.fromkeys(("in_channels", "image_size", "train_size", "test_size"), or_none(count())),
+        **dict.fromkeys(("digests", "config"), OPTIONS),
+        "tags": TEXTS,
+    }
+
+    def _check(self) -> None:
+        for name, rule in (("mean", number(0, 1)), ("std", number(0, 1, above=True))):
             values = getattr(self, name)
             self._require(
                 isinstance(values, tuple) and len(values) in {1, self.in_channels or len(values)},
                 f"{name} must be a tuple with one number for each channel, not {values!r}",
             )
             for value in values:
-                self._require_number(name, value, 0, 1)
-        self._require(all(value > 0 for value in self.std), "std must be above 0")
-        self._require_options("digests", self.digests)
+                self._require(rule.holds(value), f"{name} must be {rule.words}, not {value!r}")
         for name, digest in self.digests.items():
             self._require(
-                isinstance(digest, str) and DIGEST.fullmatch(digest) is not None,
+                isinstance(digest, str) and DIGEST.fullmatch(digest),
                 f"the digest of {name!r} must be 64 hexadecimal digits",
             )
-        self._require_options("config", self.config)
-        self._require_names("tags", self.tags)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainerEntry(_Checked):
+class TrainerEntry(Entry):
     """Code that can build, train, load and apply the models of one framework."""
 
-    name: str
-    target: str
-    summary: str
     framework: str = "torch"
-    provider: Provider | None = None
 
-    def __post_init__(self) -> None:
-        self._require_name()
-        self._require_target("target", self.target)
-        self._require_texts("summary", "framework")
-        self._require(bool(self.summary.strip()), "summary must say in a few words what it is")
+    rules: ClassVar[Mapping[str, Rule]] = {**Entry.rules, "framework": TEXT}
 
 
-Entry = ModelEntry | DatasetEntry | TrainerEntry
 PluginState = Literal["ok", "failed", "disabled", "conflict", "incompatible"]
 
 

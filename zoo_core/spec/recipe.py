@@ -6,10 +6,11 @@ and the code is imported when somebody uses the entry.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from zoo_core.io.errors import EntryError
 
@@ -47,77 +48,82 @@ def freeze(value: Any) -> Any:
     return value
 
 
-class _Checked:
-    """Shared by all entries: freeze what was given, then check it field by field."""
+class Rule(NamedTuple):
+    """What a field must be, as a test and in words."""
 
-    def _freeze(self) -> None:
+    holds: Callable[[Any], bool]
+    words: str
+
+
+def whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def count(least: int = 1) -> Rule:
+    return Rule(lambda v: whole(v) and v >= least, f"a whole number of at least {least}")
+
+
+def number(low: float, high: float = math.inf, *, above: bool = False) -> Rule:
+    """above: the lower limit itself is refused."""
+
+    def holds(value: Any) -> bool:
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        return real and low <= value <= high and value != math.inf and not (above and value == low)
+
+    least = f"above {low:g}" if above else f"of at least {low:g}"
+    return Rule(holds, f"a number {least}" + (f" and at most {high:g}" if high < math.inf else ""))
+
+
+def one_of(*words: str) -> Rule:
+    return Rule(lambda v: v in words, f"one of {', '.join(words)}")
+
+
+def or_none(rule: Rule) -> Rule:
+    return Rule(lambda v: v is None or rule.holds(v), rule.words)
+
+
+def _is_options(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(key, str) and key.isidentifier() for key in value
+    )
+
+
+FLAG = Rule(lambda v: isinstance(v, bool), "true or false")
+TEXT = Rule(lambda v: isinstance(v, str), "a string")
+TEXTS = Rule(
+    lambda v: isinstance(v, tuple) and all(isinstance(item, str) for item in v),
+    "a tuple of strings",
+)
+OPTIONS = Rule(_is_options, "a mapping from option names to values")
+
+
+class Checked:
+    """The base of all entries: freezes what it was given, then checks it field by field."""
+
+    rules: ClassVar[Mapping[str, Rule]]
+
+    def __post_init__(self) -> None:
         for spec in fields(self):  # type: ignore[arg-type]
             value = getattr(self, spec.name)
             if isinstance(value, Mapping | list | tuple):
                 object.__setattr__(self, spec.name, freeze(value))
+        for name, rule in self.rules.items():
+            value = getattr(self, name)
+            self._require(rule.holds(value), f"{name} must be {rule.words}, not {value!r}")
+        self._check()
 
-    def _require(self, ok: bool, problem: str) -> None:
+    def _check(self) -> None:
+        """What concerns several fields, or the inside of one."""
+
+    def _require(self, ok: object, problem: str) -> None:
         if not ok:
             name = getattr(self, "name", "")
             label = f" {name!r}" if isinstance(name, str) and name else ""
             raise EntryError(f"{type(self).__name__}{label}: {problem}")
 
-    def _require_texts(self, *names: str) -> None:
-        for name in names:
-            self._require(
-                isinstance(getattr(self, name), str),
-                f"{name} must be a string, not {getattr(self, name)!r}",
-            )
-
-    def _require_name(self) -> None:
-        self._require_texts("name")
-        value = getattr(self, "name")  # noqa: B009 - the fields live in the subclasses
-        self._require(
-            NAME.fullmatch(value) is not None,
-            f"name {value!r} must be lower-case letters, digits, and single _ or - between them",
-        )
-
-    def _require_target(self, where: str, value: object) -> None:
-        self._require(
-            isinstance(value, str) and TARGET.fullmatch(value) is not None,
-            f"{where} must be a string like 'package.module:Class', not {value!r}",
-        )
-
-    def _require_names(self, where: str, value: object) -> None:
-        self._require(
-            isinstance(value, tuple) and all(isinstance(item, str) for item in value),
-            f"{where} must be a tuple of strings, not {value!r}",
-        )
-
-    def _require_options(self, where: str, value: object) -> None:
-        self._require(
-            isinstance(value, Mapping)
-            and all(isinstance(key, str) and key.isidentifier() for key in value),
-            f"{where} must map option names to values, not {value!r}",
-        )
-
-    def _require_count(self, where: str, value: object, *, least: int = 1) -> None:
-        self._require(
-            isinstance(value, int) and not isinstance(value, bool) and value >= least,
-            f"{where} must be a whole number of at least {least}, not {value!r}",
-        )
-
-    def _require_number(
-        self, where: str, value: object, low: float, high: float = float("inf")
-    ) -> None:
-        self._require(
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and low <= value <= high
-            and value != float("inf"),
-            f"{where} must be a number from {low:g} to {high:g}, not {value!r}"
-            if high < float("inf")
-            else f"{where} must be a number of at least {low:g}, not {value!r}",
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe(_Checked):
+class Recipe(Checked):
     """Everything that decides a training run. The same words in Python, TOML, `--set`, run.json."""
 
     optimizer: str = "adam"  # one that the model's trainer has: adam, adamw or sgd in torch
@@ -147,37 +153,24 @@ class Recipe(_Checked):
     task: Mapping[str, Any] = field(default_factory=FrozenDict)  # options of the task
     data: Mapping[str, Any] = field(default_factory=FrozenDict)  # options of the dataset
 
-    def __post_init__(self) -> None:
-        self._freeze()
-        self._require_texts("optimizer", "schedule", "precision", "init")
-        for name, allowed in (
-            ("schedule", SCHEDULES),
-            ("precision", PRECISIONS),
-        ):
-            value = getattr(self, name)
-            self._require(
-                value in allowed, f"{name} must be one of {', '.join(allowed)}, not {value!r}"
-            )
-        for name in ("epochs", "batch_size", "accumulate"):
-            self._require_count(name, getattr(self, name))
-        for name in ("patience", "seed"):
-            self._require_count(name, getattr(self, name), least=0)
-        for name in ("weight_decay", "warmup", "mixup", "clip_grad"):
-            self._require_number(name, getattr(self, name), 0)
-        for name in ("momentum", "label_smoothing", "ema", "validation_fraction", "subset"):
-            self._require_number(name, getattr(self, name), 0, 1)
-        self._require_number("lr", self.lr, 0)
-        self._require(self.lr > 0, f"lr must be above 0, not {self.lr!r}")
-        self._require(self.subset > 0, "subset must be above 0, the share of the training set")
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **dict.fromkeys(("optimizer", "init"), TEXT),
+        "schedule": one_of(*SCHEDULES),
+        "precision": one_of(*PRECISIONS),
+        **dict.fromkeys(("epochs", "batch_size", "accumulate"), count()),
+        **dict.fromkeys(("patience", "seed"), count(0)),
+        **dict.fromkeys(("weight_decay", "warmup", "mixup", "clip_grad"), number(0)),
+        **dict.fromkeys(("momentum", "label_smoothing", "ema"), number(0, 1)),
+        "validation_fraction": number(0, 1),
+        "subset": number(0, 1, above=True),
+        "lr": number(0, above=True),
+        **dict.fromkeys(("compile", "restore_best"), FLAG),
+        "augment": TEXTS,
+        **dict.fromkeys(("preprocess", "model", "task", "data"), OPTIONS),
+    }
+
+    def _check(self) -> None:
         self._require(self.validation_fraction < 1, "validation_fraction must leave some training")
-        for name in ("compile", "restore_best"):
-            self._require(
-                isinstance(getattr(self, name), bool),
-                f"{name} must be true or false, not {getattr(self, name)!r}",
-            )
-        self._require_names("augment", self.augment)
-        for name in ("preprocess", "model", "task", "data"):
-            self._require_options(name, getattr(self, name))
         self._require(
             self.warmup <= self.epochs,
             f"warmup {self.warmup:g} is longer than {self.epochs} epochs",

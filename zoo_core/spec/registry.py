@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
-from zoo_core.spec.entries import DatasetEntry, ModelEntry, PluginRecord, TrainerEntry
+from zoo_core.spec.entries import Entry, ModelEntry, PluginRecord
 from zoo_core.spec.plugins import Plugins, load_plugins
 
-E = TypeVar("E", ModelEntry, DatasetEntry, TrainerEntry)
+E = TypeVar("E", bound=Entry)
 
 
 class Catalog(Generic[E]):
@@ -109,7 +109,7 @@ def find_models(
     ]
 
 
-def matches_text(entry: ModelEntry | DatasetEntry | TrainerEntry, text: str) -> bool:
+def matches_text(entry: Entry, text: str) -> bool:
     """Whether a glob fits the name, or a plain word occurs in the name, the tags or the summary."""
     if not text:
         return True
@@ -121,15 +121,15 @@ def matches_text(entry: ModelEntry | DatasetEntry | TrainerEntry, text: str) -> 
     return any(text in word for word in words)
 
 
-def plugin_of(entry: ModelEntry | DatasetEntry | TrainerEntry) -> str:
+def plugin_of(entry: Entry) -> str:
     return entry.provider.plugin if entry.provider else ""
 
 
-def qualified_name(entry: ModelEntry | DatasetEntry | TrainerEntry) -> str:
+def qualified_name(entry: Entry) -> str:
     return f"{plugin_of(entry)}/{entry.name}"
 
 
-def origin(entry: ModelEntry | DatasetEntry | TrainerEntry) -> str:
+def origin(entry: Entry) -> str:
     """The provider in words: `plugin 'cnn' (zoo-cnn 0.1.0)`."""
     if entry.provider is None:
         return "no plugin"
