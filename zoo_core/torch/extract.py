@@ -29,7 +29,7 @@ from zoo_core.io.errors import DataError, Interrupted, OptionError, TrainingErro
 from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.torch.frozen_model import FrozenModel
 from zoo_core.torch.learner import wants_channels_last
-from zoo_core.train.display import PassDisplay
+from zoo_core.train.display import Display
 
 TOLERANCE = 1e-3  # of the largest feature; what is right differs by a hundredth of that
 
@@ -171,7 +171,7 @@ def extract(
     dtype: str = "float16",
     device: torch.device | None = None,
     batch: int = 0,
-    display: PassDisplay | None = None,
+    display: Display | None = None,
     resume: str = "",
 ) -> Features:
     """The features of a split: from the cache, or computed and kept there.
@@ -179,7 +179,7 @@ def extract(
     batch: 0 leaves it to the machine. resume: the command that goes on after an interruption.
     """
     device = device or torch.device("cpu")
-    display = display or PassDisplay(quiet=True)
+    display = display or Display(quiet=True)
     pictures = dataset.train if split == "train" else dataset.test
     assert pictures is not None
     key = key_of(backbone, preprocess, dataset, split, view=view, dtype=dtype)
@@ -229,7 +229,7 @@ def cached(
 
 
 def _run_pass(
-    extractor: Extractor, writer: Any, pictures: Split, display: PassDisplay, label: str,
+    extractor: Extractor, writer: Any, pictures: Split, display: Display, label: str,
     resume: str,
 ) -> None:  # fmt: skip
     progress = writer.progress

@@ -39,7 +39,7 @@ from zoo_core.torch.runtime import choose_device
 from zoo_core.torch.task import Classification, Update
 from zoo_core.torch.trainer import TorchTrainer, to_arrays
 from zoo_core.train.checkpoint import prefixed
-from zoo_core.train.display import PassDisplay
+from zoo_core.train.display import Display
 from zoo_core.train.job import Fitted, Job, cannot_train
 from zoo_core.train.loop import Loop
 from zoo_core.weights.store import say
@@ -163,7 +163,7 @@ class FrozenTrainer(TorchTrainer):
             return extract(
                 backbone, job.preprocess, job.dataset, split, view=view, dtype=options["dtype"],
                 device=choose_device(job.device), batch=options["batch"],
-                display=PassDisplay(job.display.quiet), resume=resume,
+                display=Display(job.display.quiet), resume=resume,
             )  # fmt: skip
 
         views = dict.fromkeys(("plain", *job.recipe.augment))
@@ -206,7 +206,7 @@ class FrozenTrainer(TorchTrainer):
         digest = digest_of_tensors(to_arrays(model.backbone))
         backbone = Backbone.of(model, digest, lambda: model.backbone)
         features = cached(backbone, preprocess, dataset, split) or extract(
-            backbone, preprocess, dataset, split, display=PassDisplay()
+            backbone, preprocess, dataset, split, display=Display()
         )
         pictures = dataset.train if split == "train" else dataset.test
         assert pictures is not None

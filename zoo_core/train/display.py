@@ -1,7 +1,4 @@
-"""What a person sees while a run goes on: bars on a terminal or in a notebook, lines elsewhere.
-
-What a person sees of a pass: a bar on a terminal, a line now and then elsewhere.
-"""
+"""What a person sees while a run goes on: bars on a terminal or in a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,12 +6,16 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from zoo_core.io.console import duration, named
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 REFRESH = 0.25  # seconds between two looks at the running loss
+EVERY = 30.0  # seconds between two lines of a pass
 
 
 class Display:
@@ -42,31 +43,45 @@ class Display:
     def stop(self) -> None:
         """Whatever happened, the display is over."""
 
+    @contextmanager
+    def passing(self, label: str, total: int, missing: int) -> Iterator[Callable[[int], None]]:
+        """A pass over images: give a function that says how many more are done."""
+        if self.quiet:
+            yield lambda more: None
+            return
+        kept = f", {total - missing:,} of them kept from before" if missing < total else ""
+        self.say(f"Computing the features of {label}: {total:,} images{kept}.")
+        started = said = time.monotonic()
+        done = 0
+        bars = _bars() if sys.stderr.isatty() else None
+        if bars:
+            task = bars.add_task(label, total=total, completed=total - missing, note="")
+
+        def advance(more: int) -> None:
+            nonlocal done, said
+            done += more
+            now = time.monotonic()
+            rate = done / max(now - started, 1e-9)
+            left = duration((missing - done) / max(rate, 1e-9))
+            pace = f"{rate:,.1f} images/s, {left} left"
+            if bars:
+                bars.update(task, advance=more, note=pace)
+            elif now - said >= EVERY:
+                said = now
+                self.say(f"{label}: {total - missing + done:,} of {total:,} images, {pace}")
+
+        with bars or nullcontext():
+            yield advance
+        taken = max(time.monotonic() - started, 1e-9)
+        self.say(f"{label}: done in {duration(taken)}, {missing / taken:,.1f} images/s.")
+
 
 class Bars(Display):
     """Two bars, epochs and steps, with the running loss, the rate and the time left."""
 
     def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
         super().start(epochs, steps, first_epoch, first_step)
-        console = Console() if in_notebook() else Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=console,
-            transient=True,
-        )
+        self._bars = _bars()
         self._steps = steps
         self._epoch_bar = self._bars.add_task(
             "epoch", total=epochs * steps, note="", completed=first_epoch * steps + first_step
@@ -85,7 +100,8 @@ class Bars(Display):
             completed=(epoch - 1) * self._steps + done,
             description=f"epoch {epoch} of {self.epochs}",
         )
-        self._bars.update(self._step_bar, completed=done, note=running(totals()))
+        figures = "  ".join(named(name, value) for name, value in totals().items())
+        self._bars.update(self._step_bar, completed=done, note=figures)
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         self._bars.console.print(epoch_line(line, self.epochs), highlight=False, markup=False)
@@ -93,6 +109,28 @@ class Bars(Display):
     def stop(self) -> None:
         if hasattr(self, "_bars"):
             self._bars.stop()
+
+
+def _bars() -> Progress:
+    """Bars that are gone when they are done."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console() if in_notebook() else Console(stderr=True),
+        transient=True,
+    )
 
 
 def open_display(quiet: bool) -> Display:
@@ -107,11 +145,6 @@ def in_notebook() -> bool:
     return "ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets") is not None
 
 
-def running(totals: Mapping[str, float]) -> str:
-    """The figures beside the step bar: `loss 1.234  accuracy 45.6 %  1,234 images/s`."""
-    return "  ".join(named(name, value) for name, value in totals.items())
-
-
 def epoch_line(line: Mapping[str, Any], epochs: int) -> str:
     """An epoch's metrics as one line."""
     shown = [
@@ -122,73 +155,3 @@ def epoch_line(line: Mapping[str, Any], epochs: int) -> str:
     width = len(str(epochs))
     tail = f"{line['images_per_second']:,.0f} images/s  {line['seconds']:.1f} s"
     return f"epoch {line['epoch']:>{width}}/{epochs}  {'  '.join(shown)}  {tail}"
-
-
-EVERY = 30.0  # seconds between two lines
-
-
-class PassDisplay:
-    """Lines or a bar on standard error, with pictures per second and the time left."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
-
-    def say(self, sentence: str) -> None:
-        if not self.quiet:
-            print(sentence, file=sys.stderr, flush=True)
-
-    @contextmanager
-    def passing(self, label: str, total: int, missing: int) -> Iterator[Callable[[int], None]]:
-        """Give a function that says how many more pictures are done."""
-        if self.quiet:
-            yield lambda more: None
-            return
-        kept = f", {total - missing:,} of them kept from before" if missing < total else ""
-        self.say(f"Computing the features of {label}: {total:,} pictures{kept}.")
-        started = time.monotonic()
-        if sys.stderr.isatty():
-            with self._bar(label, total, missing) as advance:
-                yield advance
-        else:
-            yield self._lines(label, total, missing)
-        taken = max(time.monotonic() - started, 1e-9)
-        self.say(f"{label}: done in {duration(taken)}, {missing / taken:,.1f} images/s.")
-
-    @contextmanager
-    def _bar(self, label: str, total: int, missing: int) -> Iterator[Callable[[int], None]]:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        started, done = time.monotonic(), 0
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-        )  # fmt: skip
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=total, completed=total - missing, note="")
-
-            def advance(more: int) -> None:
-                nonlocal done
-                done += more
-                bar.update(task, advance=more, note=pace(done, missing, started))
-
-            yield advance
-
-    def _lines(self, label: str, total: int, missing: int) -> Callable[[int], None]:
-        started = said = time.monotonic()
-        done = 0
-
-        def advance(more: int) -> None:
-            nonlocal done, said
-            done += more
-            if time.monotonic() - said >= EVERY:
-                said = time.monotonic()
-                count = f"{total - missing + done:,} of {total:,}"
-                self.say(f"{label}: {count} pictures, {pace(done, missing, started)}")
-
-        return advance
-
-
-def pace(done: int, missing: int, started: float) -> str:
-    rate = done / max(time.monotonic() - started, 1e-9)
-    return f"{rate:,.1f} images/s, {duration((missing - done) / max(rate, 1e-9))} left"

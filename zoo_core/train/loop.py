@@ -3,10 +3,6 @@
 Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
 in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
 not.
-
-The learning rate at every step, as a function of nothing but the recipe and the step.
-
-Early stopping and the choice of the best epoch, both on the validation loss.
 """
 
 from __future__ import annotations
