@@ -1,7 +1,4 @@
-"""Ctrl-C and SIGTERM while training: the first finishes the step, the second stops at once.
-
-Memory that a step frees is kept for the next one.
-"""
+"""What a long computation asks of the system: signals, memory, threads, its place among others."""
 
 from __future__ import annotations
 
@@ -10,10 +7,7 @@ import os
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 
 class Interruption:
@@ -65,6 +59,21 @@ def keep_freed_memory() -> None:
         return
     mallopt(MMAP_THRESHOLD, LARGEST)
     mallopt(TRIM_THRESHOLD, LARGEST)
+
+
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # what a person may have set
+# Chosen by benchmarks/busy.py: how often an idle thread looks for work before it sleeps.
+CALM = {"GOMP_SPINCOUNT": "10000"}
+
+
+def calm_threads() -> None:
+    """Let idle threads sleep soon, so that two trainings on one machine do not starve each other.
+
+    OpenMP reads its settings when it is loaded: call this before torch is imported. What a person
+    has set stays.
+    """
+    if not any(name in os.environ for name in WAITING):
+        os.environ.update(CALM)
 
 
 def process() -> tuple[int, int]:
