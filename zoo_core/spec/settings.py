@@ -11,7 +11,8 @@ from typing import Any
 
 from zoo_core.io.errors import EntryError, OptionError, UsageError, did_you_mean
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.framework import check_options
+from zoo_core.spec.recipe import Recipe, freeze
 
 FIELDS = {spec.name: getattr(Recipe(), spec.name) for spec in fields(Recipe)}
 ALWAYS = ("optimizer", "lr", "epochs", "batch_size")
@@ -79,8 +80,6 @@ def parse_settings(assignments: Iterable[str], entry: ModelEntry) -> dict[str, A
         else:
             known = entry.options if section == "model" else {}
             if section == "model" and option not in known:
-                from zoo_core.spec.framework import check_options
-
                 check_options(entry, {option: text})
             value = parse_value(text, known.get(option), key)
             settings.setdefault(section, {})[option] = value
@@ -163,7 +162,7 @@ def read_request(path: Path) -> TrainingRequest:
             settings["model"] = {**settings["model"], **document["model"]["config"]}
             model = f"{document['model']['plugin']}/{document['model']['name']}"
             return TrainingRequest(
-                model, data["reference"], document["recipe_name"], from_json(settings)
+                model, data["reference"], document["recipe_name"], freeze(settings)
             )
         except (KeyError, TypeError) as error:
             raise UsageError(f"{path} is not the run.json of a run") from error
@@ -175,15 +174,8 @@ def read_request(path: Path) -> TrainingRequest:
         if name not in FIELDS:
             raise unknown_field(name)
     return TrainingRequest(
-        **{name: str(value) for name, value in head.items()}, settings=from_json(document)
+        **{name: str(value) for name, value in head.items()}, settings=freeze(document)
     )
-
-
-def from_json(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings or options as they were before they became JSON: lists are tuples."""
-    return {
-        key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()
-    }
 
 
 def unknown_field(name: str) -> OptionError:

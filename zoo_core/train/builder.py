@@ -23,8 +23,7 @@ from zoo_core.io.targets import resolve
 from zoo_core.runs.run import FORMAT, Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options
-from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import from_json
+from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, Trainer, trainer_of
@@ -51,8 +50,8 @@ def build_job(
     trainer = trainer_of(entry)
     recorded = run.read() if run else None
     if recorded:
-        config, preprocess = from_json(recorded["model"]["config"]), recorded["preprocess"]
-        decided = config, Preprocess.from_dict(preprocess)
+        preprocess = Preprocess.from_dict(recorded["preprocess"])
+        decided = freeze(recorded["model"]["config"]), preprocess
     else:
         decided = fit_to_data(entry, recipe, data)
     job = Job(

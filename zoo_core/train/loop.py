@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo_core.data.images import picture_grid
 from zoo_core.data.loader import Loader
 from zoo_core.io.errors import (
     Interrupted,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 LOOK = 2.0  # seconds between two looks at whether the loss is still a number
 BEST = "best."  # prefix of the best epoch's weights in a checkpoint
+# Of the loop's attributes, those that a checkpoint keeps as they are.
+COUNTED = ("epoch", "batch", "seconds", "step_seconds", "epoch_seconds", "images")
+SNAPSHOTS = 6  # sheets in the course of a run, at most
 
 
 class Loop:
@@ -221,13 +226,8 @@ class Loop:
             state = self.learner.state()
             values = {
                 "learner": state.values,
-                "epoch": self.epoch,
-                "batch": self.batch,
-                "seconds": self.seconds,
+                **{name: getattr(self, name) for name in COUNTED},
                 "cpu_seconds": self._cpu_seconds(),
-                "step_seconds": self.step_seconds,
-                "epoch_seconds": self.epoch_seconds,
-                "images": self.images,
                 "stopping": self.stopping.to_dict(),
             }
             best = prefixed(BEST, self.best_weights)
@@ -245,12 +245,10 @@ class Loop:
         if state is not None:
             self.best_weights = without_prefix(BEST, state.tensors)
             self.learner.load(State(state.tensors, state.values["learner"]))
-            self.epoch, self.batch = state.values["epoch"], state.values["batch"]
-            self.seconds, self.images = state.values["seconds"], state.values["images"]
+            for name in COUNTED:
+                setattr(self, name, state.values[name])
             self._cpu_offset += state.values.get("cpu_seconds", 0.0)  # unknown to older runs
-            self.step_seconds = state.values["step_seconds"]
-            self.epoch_seconds = state.values["epoch_seconds"]
-            self.stopping.from_dict(state.values["stopping"])
+            self.stopping = Stopping(self.recipe.patience, **state.values["stopping"])
         if self.job.run:
             self.job.run.keep_metrics(self.epoch)
             where = f"epoch {self.epoch + 1}, step {self.batch + 1}" if state else "the beginning"
@@ -285,14 +283,14 @@ def _cosine(start: float, end: float, done: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * min(1.0, done))) / 2
 
 
+@dataclass
 class Stopping:
     """Remembers the best validation loss and how long ago it was."""
 
-    def __init__(self, patience: int) -> None:
-        self.patience = patience  # 0: never stops
-        self.best: float | None = None
-        self.best_epoch: int | None = None
-        self.stopped = False
+    patience: int  # epochs; 0: never stops
+    best: float | None = None
+    best_epoch: int | None = None
+    stopped: bool = False
 
     def saw(self, epoch: int, loss: float) -> bool:
         """Note an epoch's validation loss; whether it is the best so far."""
@@ -305,16 +303,6 @@ class Stopping:
 
     def to_dict(self) -> dict[str, Any]:
         return {"best": self.best, "best_epoch": self.best_epoch, "stopped": self.stopped}
-
-    def from_dict(self, values: dict[str, Any]) -> None:
-        self.best, self.best_epoch = values["best"], values["best_epoch"]
-        self.stopped = values["stopped"]
-
-
-SNAPSHOTS = 6  # sheets in the course of a run, at most
-
-
-# ---------------------------------------------------------------- in the course of a run
 
 
 class Snapshots:
@@ -336,8 +324,6 @@ class Snapshots:
             self.job.display.warn(f"no samples are drawn in this run: {describe(error)}")
 
     def _draw(self, epoch: int, model: Any) -> None:
-        from zoo_core.data.images import picture_grid
-
         job = self.job
         assert job.run is not None
         source = open_sampler(job.entry, model, job.preprocess, job.dataset.classes)
