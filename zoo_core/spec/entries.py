@@ -222,12 +222,15 @@ class PluginRecord:
         return Provider(plugin=self.id, distribution=self.distribution, version=self.version)
 
 
-def with_provider(entries: Iterable[Any], provider: Provider) -> tuple[Any, ...]:
-    """The same entries, stamped with where they come from."""
-    stamped = []
-    for entry in entries:
+def with_provider(items: Iterable[Any], provider: Provider) -> tuple[Any, ...]:
+    """The same entries, stamped with where they come from; what is not an entry stays."""
+
+    def stamped(item: Any) -> Any:
+        if not isinstance(item, Entry):
+            return item
         # Entries are checked already; a copy that skips the checks keeps 500 plugins quick to list.
-        copy = object.__new__(type(entry))
-        copy.__dict__.update(entry.__dict__, provider=provider)
-        stamped.append(copy)
-    return tuple(stamped)
+        copy = object.__new__(type(item))
+        copy.__dict__.update(item.__dict__, provider=provider)
+        return copy
+
+    return tuple(map(stamped, items))

@@ -20,6 +20,7 @@ from typing import Any
 
 import pluggy
 
+from zoo_core import __version__
 from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.io.targets import describe, import_target
 from zoo_core.spec import hooks as hookspecs
@@ -76,7 +77,7 @@ class _Incompatible(Exception):
 @functools.cache
 def load_plugins() -> Plugins:
     """Load every installed plugin that the environment does not exclude; once per process."""
-    found = [*_builtin(), *_installed()]
+    found = list(_installed())
     chosen, excluded = _names_from("ZOO_PLUGINS"), _names_from("ZOO_DISABLE_PLUGINS")
     unknown = sorted(chosen - {record.id for record in found})
     if unknown:
@@ -119,20 +120,10 @@ def load_plugins() -> Plugins:
 # ---------------------------------------------------------------- finding
 
 
-def _builtin() -> Iterator[PluginRecord]:
-    from zoo_core import __version__
-
-    yield PluginRecord(
-        id=BUILTIN,
-        value="zoo_core.builtin.plugin",
-        distribution=CORE,
-        version=__version__,
-        state="ok",
-    )
-
-
 def _installed() -> Iterator[PluginRecord]:
-    """One record for each entry point of the group, none of them imported yet."""
+    """The zoo's own plugin, then a record for each entry point; none of them imported yet."""
+    own = partial(PluginRecord, id=BUILTIN, value="zoo_core.builtin.plugin")
+    yield own(distribution=CORE, version=__version__, state="ok")
     for declared in declared_in(GROUP):
         record = partial(PluginRecord, distribution=declared.distribution, version=declared.version)
         if declared.problem:
@@ -213,19 +204,13 @@ def _validate(record: PluginRecord, plugin: Any, trial: pluggy.PluginManager) ->
         if callable(getattr(plugin, name, None)) and name not in hooks:
             raise ZooError(f"{name} is not marked with @zoo.hookimpl, so it would never be called")
 
-    given = {
-        name: _contributed(getattr(trial.hook, name), kind) if name in hooks else []
+    contributed = {
+        name.removeprefix("zoo_"): with_provider(_contributed(caller, kind), record.provider)
         for name, kind in CONTRIBUTIONS.items()
+        if name in hooks and (caller := getattr(trial.hook, name))
     }
     trial.unregister(plugin)
-    provider = record.provider
-    return {
-        "hooks": hooks,
-        "models": with_provider(given["zoo_models"], provider),
-        "datasets": with_provider(given["zoo_datasets"], provider),
-        "trainers": with_provider(given["zoo_trainers"], provider),
-        "manifests": tuple(given["zoo_manifests"]),
-    }
+    return {"hooks": hooks, **contributed}
 
 
 def _contributed(caller: Callable[[], list[Any]], kind: type) -> list[Any]:
