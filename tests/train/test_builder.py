@@ -1,0 +1,111 @@
+"""One builder for jobs: what is decided, counted and measured happens once, also after a resume."""
+
+import json
+
+import pytest
+import safetensors.numpy
+
+import zoo
+from zoo_core.runs.run import Run
+from zoo_core.torch.trainer import TorchTrainer
+from zoo_core.train import runner
+
+SMALL = {
+    "epochs": 1,
+    "batch_size": 50,
+    "data": {"train_size": 100, "test_size": 50},
+    "model": {"hidden": (8,)},
+}
+
+
+def train(tmp_path, **changes):
+    how = {"runs": tmp_path / "runs", "quiet": True, "device": "cpu"}
+    return runner.train("mlp", "synthetic", settings={**SMALL, **changes}, **how)
+
+
+def tensors_of(run):
+    return safetensors.numpy.load_file(run.model_file)
+
+
+def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_from_init(tmp_path, monkeypatch):
+    first = train(tmp_path)
+    whole = train(tmp_path, init=str(first.path), seed=1)
+
+    def stop(self, job):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(TorchTrainer, "fit", stop)
+        train(tmp_path, init=str(first.path), seed=1)
+    (stopped,) = [
+        Run(path.parent)
+        for path in (tmp_path / "runs").glob("*/run.json")
+        if json.loads(path.read_text())["status"] == "interrupted"
+    ]
+    runner.resume(str(stopped.path), quiet=True, device="cpu")
+    expected, found = tensors_of(whole.run), tensors_of(stopped)
+    assert all((expected[name] == found[name]).all() for name in expected)
+
+
+@pytest.mark.parametrize(
+    "changes, evaluations",
+    [
+        ({}, 1),
+        ({"precision": "bfloat16"}, 2),  # what a finished model scores is measured in float32
+        ({"validation_fraction": 0.5, "restore_best": True, "epochs": 3, "lr": 0.5}, None),
+    ],
+)
+def test_the_test_set_is_measured_once_where_the_weights_are_those_of_the_last_epoch(
+    tmp_path, monkeypatch, changes, evaluations
+):
+    seen = []
+    predict = TorchTrainer.predict_batch
+
+    def counted(self, model, images):
+        seen.append(len(images))
+        return predict(self, model, images)
+
+    monkeypatch.setattr(TorchTrainer, "predict_batch", counted)
+    big = {"data": {"train_size": 100, "test_size": 600}}
+    result = train(tmp_path, **changes, **big)
+    last = result.run.metrics()[-1]
+    again = zoo.evaluate(result.path)
+    assert again["accuracy"] == result.accuracy
+    images = sum(seen) - 600  # without what zoo.evaluate did
+    if evaluations == 1:  # one batch, to tell the time that an image takes
+        assert images == 256 and last["test_accuracy"] == result.accuracy
+    else:
+        assert images == 600
+
+
+def test_a_model_is_built_twice_and_sketched_once(tmp_path, monkeypatch):
+    from zoo_mlp.mlp import MLP
+
+    built = []
+    original = MLP.__init__
+
+    def counted(self, *args, **options):
+        built.append(options)
+        original(self, *args, **options)
+
+    monkeypatch.setattr(MLP, "__init__", counted)
+    train(tmp_path)
+    # Described before the run exists, trained, and assembled from what was kept.
+    assert len(built) == 3
+
+
+def test_a_run_that_another_process_has_completed_meanwhile_is_refused(tmp_path, monkeypatch):
+    result = train(tmp_path)
+    document = result.run.read()
+    result.run.write({**document, "status": "interrupted"})
+    build = runner.build_job
+
+    def slow(*args, **options):
+        job = build(*args, **options)
+        result.run.write(document)  # the other one has ended
+        return job
+
+    monkeypatch.setattr(runner, "build_job", slow)
+    with pytest.raises(zoo.ZooError, match="is complete; there is nothing to resume"):
+        runner.resume(str(result.path), quiet=True, device="cpu")
+    assert result.run.read() == document
