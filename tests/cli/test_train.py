@@ -116,7 +116,7 @@ def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zo
     process = start(tmp_path, "mlp", *SMALL, "--epochs", "4000", "--no-report")
     wait_for_epochs(tmp_path, process)
     done = zoo_here("train", "--resume", "latest", status=2)
-    assert "another process is training" in done.stderr
+    assert "another process is working on" in done.stderr
     process.kill()
     process.communicate()
     # A killed process holds no lock.

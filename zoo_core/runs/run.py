@@ -17,11 +17,11 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
@@ -32,10 +32,12 @@ STATUSES = ("running", "interrupted", "failed", "complete")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run directory. Settings and results are read from disk when they are asked for."""
+class Directory:
+    """A directory with a JSON document that says what it is; what runs and searches share."""
 
     path: Path
+    kind: ClassVar[str]  # in words: "run"
+    document: ClassVar[str]  # the file's name
 
     @property
     def name(self) -> str:
@@ -43,7 +45,45 @@ class Run:
 
     @property
     def settings_file(self) -> Path:
-        return self.path / "run.json"
+        return self.path / self.document
+
+    def read(self) -> dict[str, Any]:
+        """The document, or a sentence about what is wrong with it."""
+        try:
+            return read_document(self.settings_file, FORMAT)
+        except FileNotFoundError:
+            problem = f"{self.path} is not a {self.kind}: it has no {self.document}"
+            raise ZooError(problem) from None
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        write_document(self.settings_file, document)
+
+    def update(self, **changes: Any) -> None:
+        self.write(self.read() | changes)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process works in a directory; the second one is refused."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.path / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(f"another process is working on {self.path}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+            (self.path / ".lock").unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Run(Directory):
+    """One run directory. Settings and results are read from disk when they are asked for."""
+
+    kind: ClassVar[str] = "run"
+    document: ClassVar[str] = "run.json"
 
     @property
     def metrics_file(self) -> Path:
@@ -61,21 +101,6 @@ class Run:
     def predictions_file(self) -> Path:
         return self.path / "predictions.safetensors"
 
-    def read(self) -> dict[str, Any]:
-        """run.json, or a sentence about what is wrong with it."""
-        try:
-            return read_document(self.settings_file, FORMAT)
-        except FileNotFoundError:
-            raise ZooError(f"{self.path} is not a run: it has no run.json") from None
-
-    def write(self, document: Mapping[str, Any]) -> None:
-        write_document(self.settings_file, document)
-
-    def update(self, **changes: Any) -> dict[str, Any]:
-        document = self.read() | changes
-        self.write(document)
-        return document
-
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without a last one that a kill cut short."""
         if not self.metrics_file.exists():
@@ -88,9 +113,6 @@ class Run:
                 break
         return lines
 
-    def locked(self) -> AbstractContextManager[None]:
-        return alone_in(self.path, f"another process is training {self.path}")
-
     def append_metrics(self, line: Mapping[str, Any]) -> None:
         with self.metrics_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -100,23 +122,6 @@ class Run:
         kept = [line for line in self.metrics() if line["epoch"] <= epochs]
         with atomic_write(self.metrics_file) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), "utf-8")
-
-
-@contextmanager
-def alone_in(folder: Path, otherwise: str) -> Iterator[None]:
-    """Only one process works in a directory of a run or a search; the second one is refused."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(folder / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UsageError(otherwise) from None
-    try:
-        yield
-    finally:
-        lock.release()
-        (folder / ".lock").unlink(missing_ok=True)
 
 
 def runs_root(chosen: Path | None = None) -> Path:

@@ -11,7 +11,6 @@ from typing import Any
 
 from zoo_core.io.errors import EntryError, OptionError, UsageError, did_you_mean
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import check_options
 from zoo_core.spec.recipe import Recipe, freeze
 
 FIELDS = {spec.name: getattr(Recipe(), spec.name) for spec in fields(Recipe)}
@@ -80,6 +79,8 @@ def parse_settings(assignments: Iterable[str], entry: ModelEntry) -> dict[str, A
         else:
             known = entry.options if section == "model" else {}
             if section == "model" and option not in known:
+                from zoo_core.spec.framework import check_options  # plugins, for those who train
+
                 check_options(entry, {option: text})
             value = parse_value(text, known.get(option), key)
             settings.setdefault(section, {})[option] = value

@@ -14,32 +14,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.runs.run import Run, alone_in, new_run, runs_root
+from zoo_core.runs.run import FORMAT, Directory, Run, new_run, runs_root
 from zoo_core.tune.plan import SearchPlan
 from zoo_core.tune.searcher import Trial
 
-FORMAT = 1
-
 
 @dataclass(frozen=True)
-class Search:
-    path: Path
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    @property
-    def settings_file(self) -> Path:
-        return self.path / "search.json"
+class Search(Directory):
+    kind: ClassVar[str] = "search"
+    document: ClassVar[str] = "search.json"
 
     @property
     def trials_file(self) -> Path:
@@ -51,16 +40,6 @@ class Search:
 
     def trial_run(self, number: int) -> Run:
         return Run(self.path / "trials" / f"{number:03d}")
-
-    def read(self) -> dict[str, Any]:
-        try:
-            return read_document(self.settings_file, FORMAT)
-        except FileNotFoundError:
-            raise ZooError(f"{self.path} is not a search: it has no search.json") from None
-
-    def update(self, **changes: Any) -> None:
-        document = self.read() if self.settings_file.exists() else {}
-        write_document(self.settings_file, document | changes)
 
     def plan(self) -> SearchPlan:
         try:
@@ -85,14 +64,11 @@ class Search:
         with atomic_write(self.trials_file) as temporary:
             temporary.write_text(text + json.dumps(trial.to_dict()) + "\n", encoding="utf-8")
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Only one process works on a search."""
-        return alone_in(self.path, f"another process is working on {self.path}")
-
 
 def new_search(root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
     search = Search(new_run(root, f"{plan.kind}-{plan.model.rpartition('/')[2]}", dataset).path)
-    search.update(format=FORMAT, name=search.name, status="running", **about, plan=plan.to_dict())
+    head = {"format": FORMAT, "name": search.name, "status": "running"}
+    search.write({**head, **about, "plan": plan.to_dict()})
     return search
 
 
