@@ -14,8 +14,9 @@ from safetensors import safe_open
 from support import environment
 
 import zoo
-from zoo_core.data import cache, datasets
+from zoo_core.data import datasets
 from zoo_core.data.datasets import open_dataset
+from zoo_core.io import tensors
 from zoo_core.io.errors import DataError
 from zoo_core.io.files import atomic_write
 
@@ -217,10 +218,10 @@ def test_the_file_can_be_read_by_others(one):
 
 def test_large_labels_are_aligned_and_read_back(tmp_path):
     arrays = {"a": np.zeros((3, 5), np.uint8), "b": np.arange(3, dtype=np.int64)}
-    cache.write_cache(tmp_path / "x.safetensors", {}, arrays)
+    tensors.write(tmp_path / "x.safetensors", arrays, "{}")
     with safe_open(tmp_path / "x.safetensors", "numpy") as file:
         assert file.get_tensor("b").tolist() == [0, 1, 2]
-    _, read = cache.read_cache(tmp_path / "x.safetensors")
+    _, read = datasets.read_cache(tmp_path / "x.safetensors")
     assert {name: array.tolist() for name, array in read.items()} == {
         name: array.tolist() for name, array in arrays.items()
     }
@@ -261,11 +262,11 @@ def another_class(path):
 
 
 def other_shape(path):
-    path.write_bytes(path.read_bytes().replace(b"[20, 28, 28, 1]", b"[20, 28, 14, 2]"))
+    path.write_bytes(path.read_bytes().replace(b"[20,28,28,1]", b"[20,28,14,2]"))
 
 
 def negative_offset(path):
-    path.write_bytes(path.read_bytes().replace(b"[0, 7840]", b"[-1, 839]"))
+    path.write_bytes(path.read_bytes().replace(b"[0,7840]", b"[-1,839]"))
 
 
 def no_digests(path):
@@ -328,7 +329,7 @@ def test_digests_that_a_newer_plugin_pins_make_the_old_copy_useless(one, monkeyp
 
 def test_a_cached_dataset_needs_no_permission_to_write(one, monkeypatch):
     open_dataset("mnist")
-    monkeypatch.setattr(cache, "atomic_write", None)
+    monkeypatch.setattr(tensors, "atomic_write", None)
     monkeypatch.setattr(datasets, "locked", None)
     assert len(open_dataset("mnist").train) == 20
 
@@ -337,9 +338,9 @@ def test_reading_takes_the_memory_of_the_arrays_once(tmp_path):
     import tracemalloc
 
     big = {"train_images": np.zeros((20_000, 32, 32, 1), np.uint8)}
-    cache.write_cache(tmp_path / "x.safetensors", {}, big)
+    tensors.write(tmp_path / "x.safetensors", big, "{}")
     tracemalloc.start()
-    cache.read_cache(tmp_path / "x.safetensors")
+    datasets.read_cache(tmp_path / "x.safetensors")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1.05 * big["train_images"].nbytes

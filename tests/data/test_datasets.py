@@ -6,9 +6,9 @@ from fixtures import datasets as made
 
 import zoo
 from zoo_core.data import datasets
-from zoo_core.data.cache import read_header
-from zoo_core.data.datasets import find_dataset, is_path, open_dataset
+from zoo_core.data.datasets import find_dataset, open_dataset, read_record
 from zoo_core.io.errors import DataError, OptionError, UnknownName, UsageError
+from zoo_core.spec import registry as names
 
 CALLS = []
 
@@ -30,7 +30,7 @@ def provide(monkeypatch):
         monkeypatch.setattr(datasets, "registry", lambda: known)
         monkeypatch.setattr("zoo_core.io.targets.import_target", lambda target: function)
         records = known_plugins(plugin)
-        monkeypatch.setattr(datasets, "load_plugins", lambda: records)
+        monkeypatch.setattr(names, "load_plugins", lambda: records)
         return entry
 
     return use
@@ -39,7 +39,7 @@ def provide(monkeypatch):
 def known_plugins(*more):
     import dataclasses
 
-    plugins = datasets.load_plugins()
+    plugins = names.load_plugins()
     extra = tuple(dataclasses.replace(plugins.records[0], id=name) for name in more)
     return dataclasses.replace(plugins, records=plugins.records + extra)
 
@@ -61,7 +61,7 @@ def dots(level=0):
     + [("..", True), ("~/x", True), ("C:\\pictures", True)],
 )
 def test_a_bare_name_is_never_a_path(reference, expected):
-    assert is_path(reference) is expected
+    assert names.is_path(reference) is expected
 
 
 def test_an_unknown_name_that_is_a_folder_says_how_to_write_it(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_sources_of_a_third_party_are_cached_with_the_digests_of_the_first_fetch
     assert CALLS == [7]
     (_, path), *more = datasets.cached("dots")
     assert path.name == "tiny--dots.safetensors"
-    assert set(read_header(path)["digests"]) == {*dots(), "classes"}
+    assert set(read_record(path)["digests"]) == {*dots(), "classes"}
     assert not more
 
 
@@ -226,14 +226,14 @@ def test_without_fetching_only_the_cache_counts(provide):
         ({"images": 1}, "unknown array 'images'"),
         ({"train_images": np.zeros((0, 8, 8), np.uint8)}, "train_images is empty"),
         ({"train_images": np.zeros((6, 8, 8))}, "train_images is float64"),
-        ({"train_labels": [0, 1]}, "train_labels has 2 labels for 6 pictures"),
+        ({"train_labels": [0, 1]}, "train_labels has 2 labels for 6 images"),
         (
             {"train_labels": [0, 1, 2, 0, 1, 3]},
             "the label 3 at position 5, and there are 3 classes",
         ),
         ({"test_labels": [-1, 1, 2]}, "test_labels has the label -1 at position 0"),
         ({"test_labels": ["a", "b", "c"]}, "must be integers"),
-        ({"test_labels": None}, "labels for some of the pictures only"),
+        ({"test_labels": None}, "labels for some of the images only"),
         ({"test_images": np.zeros((3, 9, 9), np.uint8)}, "differ in shape"),
         ({"classes": ["a"]}, "there are 1 classes"),
     ],
@@ -247,8 +247,8 @@ def test_arrays_that_do_not_fit_are_refused_in_a_sentence(provide, changes, sent
 @pytest.mark.parametrize(
     ("declared", "sentence"),
     [
-        ({"train_size": 7}, "there are 6 training pictures, and there should be 7"),
-        ({"test_size": 7}, "there are 3 test pictures, and there should be 7"),
+        ({"train_size": 7}, "there are 6 training images, and there should be 7"),
+        ({"test_size": 7}, "there are 3 test images, and there should be 7"),
         ({"image_size": 9}, "there are 8 pixels a side, and there should be 9"),
         ({"in_channels": 3}, "there are 1 channels, and there should be 3"),
     ],

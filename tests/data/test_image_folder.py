@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from zoo_core.data import image_folder
-from zoo_core.data import images as pictures
+from zoo_core.data import images
 from zoo_core.data.datasets import cached, open_dataset
-from zoo_core.data.images import fit_picture, read_picture
+from zoo_core.data.images import fit_image, read_image
 from zoo_core.io.errors import DataError, OptionError
 
 
@@ -63,7 +63,7 @@ def test_class_folders_are_split_in_proportion(folder):
     assert (data.image_size, data.channels) == (16, 3)
     red = data.train.images[data.train.labels == 1]
     assert (red[..., 0] == 200).all()
-    assert lines == [f"{folder}: decoding 15 pictures of 2 classes"]
+    assert lines == [f"{folder}: decoding 15 images of 2 classes"]
 
 
 def test_the_split_is_the_same_on_every_machine(folder):
@@ -253,18 +253,18 @@ def test_a_file_in_place_of_a_folder(folder):
 
 def test_an_empty_folder(tmp_path):
     (tmp_path / "x").mkdir()
-    assert refused(tmp_path / "x") == f"{tmp_path / 'x'} holds no pictures"
+    assert refused(tmp_path / "x") == f"{tmp_path / 'x'} holds no images"
 
 
 def test_zero_classes(tmp_path):
     (tmp_path / "x" / "a").mkdir(parents=True)
     (tmp_path / "x" / "notes.txt").write_text("x")
-    assert refused(tmp_path / "x") == f"{tmp_path / 'x'} holds no pictures"
+    assert refused(tmp_path / "x") == f"{tmp_path / 'x'} holds no images"
 
 
 def test_empty_class(folder):
     (folder / "green").mkdir()
-    assert refused(folder) == f"the class folder {folder / 'green'} holds no pictures"
+    assert refused(folder) == f"the class folder {folder / 'green'} holds no images"
 
 
 def test_one_class_only(folder):
@@ -274,7 +274,7 @@ def test_one_class_only(folder):
 
 def test_pictures_beside_class_folders(folder):
     save(folder / "stray.png")
-    assert "mixes class folders with pictures of its own, stray.png" in refused(folder)
+    assert "mixes class folders with images of its own, stray.png" in refused(folder)
 
 
 def test_pictures_beside_train_and_test(folder):
@@ -282,7 +282,7 @@ def test_pictures_beside_train_and_test(folder):
     shutil.copytree(folder, root / "train")
     shutil.copytree(folder, root / "test")
     save(root / "stray.png")
-    assert "has pictures beside its train folder, stray.png" in refused(root)
+    assert "has images beside its train folder, stray.png" in refused(root)
 
 
 def test_two_folders_for_one_split(folder):
@@ -308,14 +308,14 @@ def test_a_flat_test_folder_beside_classes(folder):
 
 def test_an_unreadable_picture_is_named_and_nothing_is_kept(folder):
     (folder / "red" / "5.png").write_bytes(b"this is no picture")
-    assert refused(folder).startswith(f"{folder / 'red' / '5.png'} cannot be read as a picture")
+    assert refused(folder).startswith(f"{folder / 'red' / '5.png'} cannot be read as an image")
     assert cached() == []
 
 
 def test_a_truncated_picture_is_named(folder):
     path = save(folder / "red" / "big.jpg", size=(200, 200))
     path.write_bytes(path.read_bytes()[:-300])
-    assert refused(folder).startswith(f"{path} cannot be read as a picture: ")
+    assert refused(folder).startswith(f"{path} cannot be read as an image: ")
 
 
 def test_an_empty_picture_is_named(folder):
@@ -364,7 +364,7 @@ def test_an_old_copy_stays_when_a_picture_goes_bad(folder):
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads everything")
 def test_a_picture_without_permission_is_named(folder):
     (folder / "red" / "5.png").chmod(0)
-    assert refused(folder).endswith("5.png cannot be read as a picture: Permission denied")
+    assert refused(folder).endswith("5.png cannot be read as an image: Permission denied")
 
 
 # ---------------------------------------------------------------- one picture
@@ -377,13 +377,13 @@ def ramp(mode="RGB"):
 
 
 def test_the_centre_is_cut_out():
-    exact = fit_picture(ramp(), 16, 3)
+    exact = fit_image(ramp(), 16, 3)
     assert np.array_equal(exact, np.asarray(ramp())[:, 4:20])
 
 
 def test_it_is_resized_with_antialiasing():
     stripes = Image.fromarray(np.tile(np.array([[0, 255]], np.uint8), (64, 32)))
-    small = fit_picture(stripes, 8, 1)
+    small = fit_image(stripes, 8, 1)
     assert small.shape == (8, 8, 1)
     assert abs(small.astype(int) - 127).max() < 20  # not a beat of black and white
 
@@ -394,7 +394,7 @@ def test_the_picture_is_turned_as_exif_says(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 270 degrees when shown
     turned.save(tmp_path / "x.png", exif=exif)
-    assert np.array_equal(read_picture(tmp_path / "x.png", 16, 3), fit_picture(image, 16, 3))
+    assert np.array_equal(read_image(tmp_path / "x.png", 16, 3), fit_image(image, 16, 3))
 
 
 @pytest.mark.parametrize(
@@ -402,49 +402,49 @@ def test_the_picture_is_turned_as_exif_says(tmp_path):
     [("RGBA", 0), ("P", 60), ("CMYK", 2), ("YCbCr", 4), ("RGBX", 0), ("HSV", 8)],
 )
 def test_every_colour_mode_looks_the_same(mode, tolerance):
-    expected = fit_picture(ramp(), 16, 3).astype(int)
-    assert abs(fit_picture(ramp(mode), 16, 3) - expected).max() <= tolerance
+    expected = fit_image(ramp(), 16, 3).astype(int)
+    assert abs(fit_image(ramp(mode), 16, 3) - expected).max() <= tolerance
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "I", "F", "1"])
 def test_every_grey_mode_is_read(mode):
     image = ramp("L").convert(mode)
-    assert fit_picture(image, 16, 1).shape == (16, 16, 1)
-    assert fit_picture(image, 16, 3).shape == (16, 16, 3)
+    assert fit_image(image, 16, 1).shape == (16, 16, 1)
+    assert fit_image(image, 16, 3).shape == (16, 16, 3)
 
 
 def test_sixteen_bits_become_eight(tmp_path):
     values = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
     Image.fromarray(values).save(tmp_path / "x.png")
-    assert read_picture(tmp_path / "x.png", 16, 1).ravel().tolist() == list(range(256))
+    assert read_image(tmp_path / "x.png", 16, 1).ravel().tolist() == list(range(256))
 
 
 def test_transparency_becomes_white(tmp_path):
     image = Image.new("RGBA", (8, 8), (10, 20, 30, 0))
     image.putpixel((0, 0), (10, 20, 30, 255))
-    fitted = fit_picture(image, 8, 3)
+    fitted = fit_image(image, 8, 3)
     assert fitted[0, 0].tolist() == [10, 20, 30]
     assert (fitted[1:] == 255).all()
     palette = Image.new("P", (8, 8), 0)
     palette.putpalette([1, 2, 3, 4, 5, 6])
     palette.save(tmp_path / "x.gif", transparency=0)
-    assert (read_picture(tmp_path / "x.gif", 8, 3) == 255).all()
+    assert (read_image(tmp_path / "x.gif", 8, 3) == 255).all()
 
 
 def test_an_extreme_shape_does_not_grow():
-    assert fit_picture(Image.new("RGB", (1, 60000)), 64, 3).shape == (64, 64, 3)
+    assert fit_image(Image.new("RGB", (1, 60000)), 64, 3).shape == (64, 64, 3)
 
 
 def test_one_picture_alone_is_what_training_saw(folder):
     data, _ = opened(folder, test_fraction=0)
-    alone = read_picture(folder / "blue" / "deeper" / "0.JPG", 16, 3)
+    alone = read_image(folder / "blue" / "deeper" / "0.JPG", 16, 3)
     assert np.array_equal(data.train.images[0], alone)
 
 
 def test_programs_that_pretend_to_be_pictures_are_not_started(tmp_path):
     (tmp_path / "x.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")
-    with pytest.raises(DataError, match=r"x\.png cannot be read as a picture"):
-        read_picture(tmp_path / "x.png", 8, 3)
+    with pytest.raises(DataError, match=r"x\.png cannot be read as an image"):
+        read_image(tmp_path / "x.png", 8, 3)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -458,12 +458,12 @@ def test_damaged_bytes_anywhere_give_a_picture_or_a_sentence(tmp_path, seed):
         data[position] = random.integers(0, 256)
     (tmp_path / "x.png").write_bytes(data)
     try:
-        assert read_picture(tmp_path / "x.png", 8, 3).shape == (8, 8, 3)
+        assert read_image(tmp_path / "x.png", 8, 3).shape == (8, 8, 3)
     except DataError as error:
         assert str(tmp_path / "x.png") in str(error)
 
 
 def test_every_suffix_has_a_decoder():
     Image.init()
-    for suffix in pictures.SUFFIXES:
-        assert Image.EXTENSION[suffix] in pictures.FORMATS
+    for suffix in images.SUFFIXES:
+        assert Image.EXTENSION[suffix] in images.FORMATS

@@ -197,7 +197,7 @@ def test_the_stored_pictures_are_never_changed(name, backend):
     ("options", "reason"),
     [
         ({"augment": ("flop",)}, "there is no augmentation 'flop'"),
-        ({"augment": ("resize:12",)}, "pictures of 12 pixels where preprocess makes 10"),
+        ({"augment": ("resize:12",)}, "images of 12 pixels where preprocess makes 10"),
         ({"batch_size": 0}, "batch_size 0"),
         ({"shard": (2, 2)}, "shard 2 of 2"),
         ({"batch_size": 64, "drop_last": True}, "53 pictures do not fill a batch of 64"),

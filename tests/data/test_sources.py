@@ -227,7 +227,7 @@ def test_arrays_with_another_digest_are_refused_and_the_next_source_tried(
 def test_a_server_that_says_404_is_skipped(server, monkeypatch):
     _, url = server
     with pytest.raises(SourceUnavailable, match="missing.gz could not be downloaded: .*404"):
-        sources.official_download([(url + "missing.gz", "0" * 32)], server[0] / "to")
+        sources.download(url + "missing.gz", server[0] / "missing.gz")
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch):
@@ -235,7 +235,7 @@ def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/file"
         with pytest.raises(SourceUnavailable, match="timed out"):
-            sources.official_download([(url, "0" * 32)], tmp_path)
+            sources.download(url, tmp_path / "file")
 
 
 def test_a_connection_that_breaks_off_is_no_whole_file(tmp_path):
@@ -251,7 +251,7 @@ def test_a_connection_that_breaks_off_is_no_whole_file(tmp_path):
         thread = threading.Thread(target=lambda: (server.accept()[0].close(), answer(server)))
         thread.start()
         with pytest.raises(SourceUnavailable, match="6 bytes are missing"):
-            sources.official_download([(url, md5_of(b"half"))], tmp_path)
+            sources.download(url, tmp_path / "file")
         thread.join()
 
 
@@ -259,7 +259,7 @@ def test_downloads_need_neither_torch_nor_torchvision(tmp_path):
     code = (
         "import sys, pathlib\n"
         "from zoo_core.io import net\n"
-        f"try: net.official_download([('http://127.0.0.1:{closed_port()}/x', '')],"
+        f"try: net.download('http://127.0.0.1:{closed_port()}/x',"
         " pathlib.Path('.'))\n"
         "except net.SourceUnavailable as error: print(error)\n"
         "assert not {'torch', 'torchvision'} & set(sys.modules)\n"

@@ -11,7 +11,7 @@ import zlib
 import pytest
 from fixtures import datasets as made
 
-from zoo_core.data import datasets, formats
+from zoo_core.data import datasets
 from zoo_core.data import sources as classic
 from zoo_core.data.datasets import open_dataset
 from zoo_core.io.errors import DataError
@@ -68,7 +68,7 @@ def test_idx_without_a_whole_header(refused):
 def test_wrong_magic(refused):
     files = made.idx_files(MNIST)
     files[IMAGES] = b"\x89PNG" + files[IMAGES][4:]
-    assert refused("mnist", files) == f"{IMAGES} is no idx file: it starts with 89 50 4e 47"
+    assert refused("mnist", files) == f"{IMAGES} is not an idx file: it starts with 89 50 4e 47"
 
 
 def test_empty_idx(refused):
@@ -78,7 +78,7 @@ def test_empty_idx(refused):
 def test_idx_of_images_in_place_of_labels(refused):
     files = made.idx_files(MNIST)
     files[LABELS] = files[IMAGES][:18]
-    assert refused("mnist", files).startswith(f"{LABELS} is no idx file")
+    assert refused("mnist", files).startswith(f"{LABELS} is not an idx file")
 
 
 def test_idx_that_is_too_long(refused):
@@ -89,7 +89,7 @@ def test_idx_that_is_too_long(refused):
 
 def test_wrong_label_count(refused):
     fewer = MNIST | {"test_labels": MNIST["test_labels"][:-1]}
-    assert "test_labels has 9 labels for 10 pictures" in refused("mnist", made.idx_files(fewer))
+    assert "test_labels has 9 labels for 10 images" in refused("mnist", made.idx_files(fewer))
 
 
 def test_label_out_of_range(refused):
@@ -176,7 +176,7 @@ def test_labels_that_are_no_list_of_numbers(refused, text):
 def test_too_few_labels_beside_the_png_sheets(refused):
     files = made.cifar_sheets(CIFAR)
     files["train_lables.json"] = json.dumps([1, 2, 3]).encode()
-    assert "train_labels has 3 labels for 20 pictures" in refused("cifar10", files)
+    assert "train_labels has 3 labels for 20 images" in refused("cifar10", files)
 
 
 # ---------------------------------------------------------------- hostile
@@ -189,7 +189,7 @@ class Evil:
 
 def test_a_python_batch_is_not_opened_before_its_md5_is_right(refused, monkeypatch):
     files = made.cifar_python(CIFAR)
-    monkeypatch.setattr(formats, "_ArraysOnly", None)  # would raise TypeError if it were used
+    monkeypatch.setattr(classic, "_ArraysOnly", None)  # would raise TypeError if it were used
     assert "has the MD5" in refused("cifar10", files)
 
 
@@ -235,7 +235,7 @@ def test_gzip_bomb_in_an_idx_file(refused):
 
 
 def test_gzip_bomb_as_an_archive(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "LARGEST_ARCHIVE", 5_000_000)
+    monkeypatch.setattr(classic, "LARGEST_ARCHIVE", 5_000_000)
     (tmp_path / "x.tgz").write_bytes(gzip.compress(bytes(50_000_000)))
     assert "unpacks to more than 5 MB" in refused("mnist", tmp_path / "x.tgz")
 

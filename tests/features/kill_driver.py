@@ -23,7 +23,8 @@ from pathlib import Path
 from features.parts import settings
 
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.features import Writer, kept
+from zoo_core.data.features import FeatureFile, kept
+from zoo_core.io.blocks import Writer
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.train.builder import build_job

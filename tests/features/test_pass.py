@@ -15,7 +15,8 @@ from support import environment
 
 import zoo
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.features import BLOCK, Writer, kept
+from zoo_core.data.features import kept
+from zoo_core.io.blocks import BLOCK, Writer
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.torch.extract import Extractor, batch_for, fold_batch_norms
@@ -190,7 +191,7 @@ def test_a_resume_takes_the_batch_that_the_pass_was_begun_with(features, monkeyp
     monkeypatch.setattr(Writer, "commit", commit)
     found, computed = features(task={"batch": 11}, data=data)
     assert computed == 44 + 20  # the first block was kept
-    assert found["train"][0].progress.made_with["batch"] == 9
+    assert found["train"][0].progress.about["made_with"]["batch"] == 9
 
 
 def test_a_pass_that_was_stopped_in_its_first_block_is_a_beginning_and_no_damage(
@@ -203,7 +204,7 @@ def test_a_pass_that_was_stopped_in_its_first_block_is_a_beginning_and_no_damage
     with pytest.raises(KeyboardInterrupt):
         features()
     (begun,) = kept()
-    assert begun.verify() == "0 of 40 pictures" and begun.progress().dataset == "synthetic"
+    assert begun.verify() == "0 of 40 rows" and begun.progress().about["dataset"] == "synthetic"
 
 
 def test_numbers_that_float16_cannot_hold_are_not_kept(features, tmp_path):

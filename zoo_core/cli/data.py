@@ -54,7 +54,7 @@ def command() -> None:
 @as_json_option
 def list_(as_json: bool) -> None:
     """Show the datasets, and which of them are in the cache."""
-    from zoo_core.data.cache import cached_files
+    from zoo_core.data.datasets import cached_files
 
     catalog = registry().datasets
     rows: list[dict[str, Any]] = []
@@ -125,14 +125,13 @@ def fetch(
 @as_json_option
 def info(name: str, as_json: bool) -> None:
     """Show what a dataset is, its license, its options and its copy in the cache."""
-    from zoo_core.data.cache import read_header
-    from zoo_core.data.datasets import cached, find_dataset
+    from zoo_core.data.datasets import cached, find_dataset, read_record
 
     entry = find_dataset(name).entry
     copies = []
     for _, path in cached(name):
         try:
-            record = read_header(path)
+            record = read_record(path)
         except DataError as error:
             record = {"damaged": str(error)}
         copies.append({"path": str(path), "bytes": path.stat().st_size, **record})
@@ -260,21 +259,21 @@ def show(
 ) -> None:
     """Write a sheet of pictures with their classes as a PNG file."""
     from zoo_core.data.datasets import open_dataset
-    from zoo_core.data.images import picture_grid
+    from zoo_core.data.images import image_sheet
     from zoo_core.io.files import atomic_write
 
     if output is not None and output.suffix.lower() != ".png":
         raise UsageError(f"{output} does not end in .png", "the sheet is a PNG file")
     data = open_dataset(name, report=note, **parsed(settings))
     split = split or ("train" if data.test is None else "test")
-    chosen = data.train if split == "train" else data.test
+    chosen = data.split(split)
     if chosen is None:
         raise UsageError(f"{name} has no test pictures", "--split train shows the others")
     picked = one_of_each(chosen, count)
     captions = None
     if chosen.labels is not None:
         captions = [data.classes[label] for label in chosen.labels[picked]]
-    sheet = picture_grid(
+    sheet = image_sheet(
         chosen.images[picked],
         captions,
         columns=len(data.classes) if 4 <= len(data.classes) <= 12 else None,

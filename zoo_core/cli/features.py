@@ -90,12 +90,12 @@ def info(id_: str, as_json: bool) -> None:
     file = find_features(id_)
     progress = file.progress()
     if progress is None:
-        raise DataError(f"{file.settings} cannot be read", f"zoo features remove {file.id}")
+        raise DataError(f"{file.record} cannot be read", f"zoo features remove {file.id}")
     document = {
         **about(file),
         "path": str(file.path if file.path.exists() else file.part),
         "key": progress.key,
-        "made_with": progress.made_with,
+        "made_with": progress.about["made_with"],
         "seconds": round(progress.seconds, 1),
         "images_per_second": round(progress.done / max(progress.seconds, 1e-9), 1),
         "sha256": progress.sha256,
@@ -250,13 +250,13 @@ def about(file: FeatureFile) -> dict[str, Any]:
     key, complete = progress.key, file.path.exists() and bool(progress.sha256)
     return {
         **row,
-        "dataset": progress.dataset,
+        "dataset": progress.about["dataset"],
         "split": key["split"],
         "view": key["view"],
         "backbone": key["backbone"],
         "pixels": key["preprocess"]["size"],
         "pictures": progress.rows,
-        "width": progress.width,
+        "width": progress.about["width"],
         "dtype": key["dtype"],
         "used": datetime.fromtimestamp(file.last_used, UTC).isoformat(timespec="seconds"),
         "state": "complete" if complete else f"{progress.done:,} of {progress.rows:,}",

@@ -48,7 +48,7 @@ def command(
     """
     if output.suffix not in FORMATS:
         raise UsageError(f"{output} must end in one of {', '.join(FORMATS)}")
-    from zoo_core.data.images import picture_grid
+    from zoo_core.data.images import image_sheet
     from zoo_core.io.files import atomic_write
     from zoo_core.use.generate import SHEET_COLUMNS, load_sampler
 
@@ -62,7 +62,7 @@ def command(
         STEPS if interpolate else 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
     )
     names = samples.names if not condition else ()
-    sheet = picture_grid(
+    sheet = image_sheet(
         samples.images,
         names or None,
         columns=columns,

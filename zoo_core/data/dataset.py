@@ -1,7 +1,4 @@
-"""A dataset in memory: whole arrays of bytes, no files, no framework.
-
-Whether arrays are what they should be: shapes, labels, declared sizes, SHA-256 of each.
-"""
+"""A dataset in memory: whole arrays of bytes, no files, no framework; and what they must be."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +14,10 @@ from zoo_core.data.sources import Arrays
 from zoo_core.io.errors import DataError
 from zoo_core.spec.entries import DatasetEntry
 
-if TYPE_CHECKING:
-    import numpy as np
-
 
 @dataclass(frozen=True, repr=False)
 class Split:
-    """The pictures of one split and, unless they are for generation only, their labels."""
+    """The images of one split and, unless they are for generation only, their labels."""
 
     images: np.ndarray  # uint8 (n, height, width, channels)
     labels: np.ndarray | None  # int64 (n,), indices into Dataset.classes
@@ -38,7 +32,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Everything that training needs to know about some pictures."""
+    """Everything that training needs to know about some images."""
 
     name: str
     train: Split
@@ -55,6 +49,10 @@ class Dataset:
     @property
     def image_size(self) -> int:
         return int(self.train.images.shape[1])
+
+    def split(self, name: str) -> Split | None:
+        """The split called "train" or "test"; None where the dataset does not have it."""
+        return {"train": self.train, "test": self.test}[name]
 
 
 NAMES = ("train_images", "train_labels", "test_images", "test_labels")
@@ -84,26 +82,28 @@ def check_arrays(
         )
     if "train_images" not in given:
         raise DataError("there are no train_images")
-    labelled = "train_labels" in given
-    arrays: dict[str, np.ndarray] = {}
-    for part in ("train", "test"):
-        images, labels = f"{part}_images", f"{part}_labels"
-        if images in given:
-            arrays[images] = _checked_images(given[images], images)
-        if (labels in given) != (labelled and images in given):
-            raise DataError("there are labels for some of the pictures only")
-        if labels in given:
-            arrays[labels] = _checked_labels(given[labels], len(arrays[images]), labels)
-    if len({arrays[name].shape[1:] for name in NAMES[::2] if name in arrays}) > 1:
-        raise DataError("training and test pictures differ in shape")
-
+    arrays = {name: _checked_images(given[name], name) for name in NAMES[::2] if name in given}
+    if len({images.shape[1:] for images in arrays.values()}) > 1:
+        raise DataError("training and test images differ in shape")
+    labels = {name: given[name] for name in NAMES[1::2] if name in given}
+    if labels and {name.replace("labels", "images") for name in labels} != set(arrays):
+        raise DataError("there are labels for some of the images only")
     classes: tuple[str, ...] = ()
-    if labelled:
-        largest = max(int(arrays[name].max()) for name in NAMES[1::2] if name in arrays)
+    if labels:
+        for name, values in labels.items():
+            labels[name] = _checked_labels(values, arrays[name.replace("labels", "images")], name)
+        largest = max(int(values.max()) for values in labels.values())
         classes = tuple(map(str, range(largest + 1) if names is None else names))
-        for name in NAMES[1::2]:
-            if name in arrays:
-                arrays[name] = _within(arrays[name], len(classes), name)
+        for name, values in labels.items():
+            wrong = np.flatnonzero((values < 0) | (values >= len(classes)))
+            if len(wrong):
+                raise DataError(
+                    f"{name} has the label {values[wrong[0]]} at position {wrong[0]}, "
+                    f"and there are {len(classes)} classes"
+                )
+            kind = np.uint8 if len(classes) <= 256 else np.int64
+            arrays[name] = np.ascontiguousarray(values, kind)
+    arrays = {name: arrays[name] for name in NAMES if name in arrays}
     if declared:
         _compare_sizes(entry, arrays, classes)
 
@@ -136,35 +136,25 @@ def _checked_images(given: Any, name: str) -> np.ndarray:
     return np.ascontiguousarray(images)
 
 
-def _checked_labels(given: Any, count: int, name: str) -> np.ndarray:
+def _checked_labels(given: Any, images: np.ndarray, name: str) -> np.ndarray:
     labels = np.asarray(given)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(f"{name} is {labels.dtype} of shape {labels.shape}, and must be integers")
-    if len(labels) != count:
-        raise DataError(f"{name} has {len(labels)} labels for {count} pictures")
+    if len(labels) != len(images):
+        raise DataError(f"{name} has {len(labels)} labels for {len(images)} images")
     return labels
-
-
-def _within(labels: np.ndarray, classes: int, name: str) -> np.ndarray:
-    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
-    if len(wrong):
-        raise DataError(
-            f"{name} has the label {labels[wrong[0]]} at position {wrong[0]}, "
-            f"and there are {classes} classes"
-        )
-    return np.ascontiguousarray(labels, np.uint8 if classes <= 256 else np.int64)
 
 
 def _compare_sizes(
     entry: DatasetEntry, arrays: Mapping[str, np.ndarray], classes: tuple[str, ...]
 ) -> None:
-    train, test = arrays["train_images"], arrays.get("test_images")
+    train, test = arrays["train_images"], arrays.get("test_images", ())
     for what, wanted, found in (
         ("classes", len(entry.classes) if entry.classes else None, len(classes)),
         ("channels", entry.in_channels, train.shape[3]),
         ("pixels a side", entry.image_size, train.shape[1]),
-        ("training pictures", entry.train_size, len(train)),
-        ("test pictures", entry.test_size, 0 if test is None else len(test)),
+        ("training images", entry.train_size, len(train)),
+        ("test images", entry.test_size, len(test)),
     ):
         if wanted is not None and wanted != found:
             raise DataError(f"there are {found} {what}, and there should be {wanted}")

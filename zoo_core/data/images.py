@@ -1,8 +1,6 @@
-"""One picture file of any common sort as an array of bytes, always the same way.
+"""Image files as arrays of bytes, always the same way, and sheets of small images to look at.
 
-Training reads folders and prediction reads single pictures through the same two functions.
-
-A sheet of small pictures with a line of text under each, drawn with Pillow alone.
+Training reads folders and prediction reads single images through the same two functions.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from zoo_core.io.errors import DataError
 
@@ -28,37 +26,40 @@ MOST_PIXELS = 1 << 26  # 67 million, 200 MB of RGB; more is a mistake or an atta
 GREY_MODES = frozenset(("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
 
 
-def open_picture(path: str | os.PathLike[str]) -> Image.Image:
-    """Open a picture file without decoding it yet; the size in its header is checked."""
+def open_image(path: str | os.PathLike[str]) -> Image.Image:
+    """Open an image file without decoding it yet; the size in its header is checked."""
     try:
         image = Image.open(path, formats=FORMATS)
-    except Image.DecompressionBombError:
-        raise DataError(f"{Path(path)} has far too many pixels", _SMALLER) from None
-    except (OSError, SyntaxError, ValueError) as error:
-        raise unreadable(path, error) from error
-    if image.width * image.height > MOST_PIXELS:
+        if image.width * image.height <= MOST_PIXELS:
+            return image
         image.close()
-        raise DataError(f"{Path(path)} is huge: {image.width} x {image.height} pixels", _SMALLER)
-    return image
+        what = f"is huge: {image.width} x {image.height} pixels"
+    except Image.DecompressionBombError:
+        what = "has far too many pixels"
+    except (OSError, SyntaxError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    raise DataError(
+        f"{Path(path)} {what}", f"make it smaller: at most {MOST_PIXELS:,} pixels are read"
+    )
 
 
-def read_picture(path: str | os.PathLike[str], size: int, channels: int) -> np.ndarray:
-    """Open, decode and fit a picture file: uint8 (size, size, channels)."""
-    with open_picture(path) as image:
+def read_image(path: str | os.PathLike[str], size: int, channels: int) -> np.ndarray:
+    """Open, decode and fit an image file: uint8 (size, size, channels)."""
+    with open_image(path) as image:
         try:
-            return fit_picture(image, size, channels)
+            return fit_image(image, size, channels)
         except Exception as error:  # a damaged file can make Pillow raise almost anything
-            raise unreadable(path, error) from error
+            raise _unreadable(path, error) from error
 
 
-def fit_picture(image: Image.Image, size: int, channels: int) -> np.ndarray:
-    """The largest centred square of a picture, resized (bilinear, antialiased): uint8 (h, w, c).
+def fit_image(image: Image.Image, size: int, channels: int) -> np.ndarray:
+    """The largest centred square of an image, resized (bilinear, antialiased): uint8 (h, w, c).
 
-    The picture is turned as its EXIF data says. Transparent parts become white, 16 bits become 8.
+    The image is turned as its EXIF data says. Transparent parts become white, 16 bits become 8.
     """
     image = ImageOps.exif_transpose(image)
     image = _flat(image).convert("L" if channels == 1 else "RGB")
-    # The square is cut first: a picture of 1 x 1,000,000 pixels must not grow before it is cut.
+    # The square is cut first: an image of 1 x 1,000,000 pixels must not grow before it is cut.
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
     if (side, side) != image.size:
@@ -68,23 +69,19 @@ def fit_picture(image: Image.Image, size: int, channels: int) -> np.ndarray:
     return np.asarray(image, np.uint8).reshape(size, size, channels)
 
 
-def unreadable(path: str | os.PathLike[str], error: BaseException) -> DataError:
-    if isinstance(error, OSError) and error.strerror:
-        reason = error.strerror
-    elif "cannot identify" in str(error):
-        reason = "it is no picture that we know"
-    else:
-        reason = str(error) or type(error).__name__
+def _unreadable(path: str | os.PathLike[str], error: BaseException) -> DataError:
+    reason = str(error) or type(error).__name__
+    if "cannot identify" in reason:
+        reason = "it is not in a known format"
+    if isinstance(error, OSError):
+        reason = error.strerror or reason
     return DataError(
-        f"{Path(path)} cannot be read as a picture: {reason}", "repair it, or take it out"
+        f"{Path(path)} cannot be read as an image: {reason}", "repair it, or take it out"
     )
 
 
-_SMALLER = f"make it smaller: at most {MOST_PIXELS:,} pixels are read"
-
-
 def _flat(image: Image.Image) -> Image.Image:
-    """A picture of 8 bits without transparency or palette."""
+    """An image of 8 bits without transparency or palette."""
     if image.mode.startswith("I") or image.mode == "F":
         values = np.asarray(image)
         if image.mode == "F":
@@ -100,66 +97,58 @@ def _flat(image: Image.Image) -> Image.Image:
     return image
 
 
-PAPER, INK, EMPTY = (255, 255, 255), (60, 60, 67), (225, 225, 230)
+PAPER, INK, EDGE = (255, 255, 255), (60, 60, 67), (225, 225, 230)
 GAP = 10
-SMALLEST = 84  # pixels that a picture has on the sheet, at least
+SMALLEST = 84  # pixels that an image has on the sheet, at least
 
 
-def picture_grid(
+def image_sheet(
     images: np.ndarray,
     captions: Sequence[str] | None = None,
     *,
     columns: int | None = None,
     title: str = "",
 ) -> Image.Image:
-    """Draw uint8 (n, height, width, channels) row by row; small pictures become large pixels.
+    """Draw uint8 (n, height, width, channels) row by row; small images get large pixels.
 
-    Captions are below the pictures; where all of a row have the same one, it is beside the row.
+    Captions are below the images; where all of a row have the same one, it is beside the row.
     """
-    from PIL import Image, ImageDraw, ImageFont
-
     count, height, width, channels = images.shape
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     scale = max(1, math.ceil(SMALLEST / width))
     size = (width * scale, height * scale)
     font, bold = ImageFont.load_default(13), ImageFont.load_default(17)
-    rows = row_names(captions, columns)
-    captions = None if rows else captions
-    line = 20 if captions else 0
+    rows = _row_names(captions or (), columns)
+    below = [] if rows else captions or []
     top = GAP + (30 if title else 0)
     aside = math.ceil(max((bold.getlength(name) for name in rows), default=-GAP)) + GAP
-    step = (size[0] + GAP, size[1] + line + GAP)
-    sheet = Image.new(
-        "RGB", (aside + GAP + columns * step[0], top + math.ceil(count / columns) * step[1]), PAPER
-    )
+    step = (size[0] + GAP, size[1] + (20 if below else 0) + GAP)
+    whole = (aside + GAP + columns * step[0], top + math.ceil(count / columns) * step[1])
+    sheet = Image.new("RGB", whole, PAPER)
     draw = ImageDraw.Draw(sheet)
     if title:
-        draw.text((GAP, GAP), fitted(title, sheet.width - 2 * GAP, bold), INK, font=bold)
+        draw.text((GAP, GAP), _fitted(title, sheet.width - 2 * GAP, bold), INK, font=bold)
     for number, name in enumerate(rows):
-        place = (aside, top + number * step[1] + size[1] / 2)
-        draw.text(place, name, INK, font=bold, anchor="rm")
+        draw.text((aside, top + number * step[1] + size[1] / 2), name, INK, font=bold, anchor="rm")
     for number, pixels in enumerate(images):
         row, column = divmod(number, columns)
         left, upper = aside + GAP + column * step[0], top + row * step[1]
-        picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
-        sheet.paste(picture.resize(size, Image.Resampling.NEAREST), (left, upper))
-        draw.rectangle((left - 1, upper - 1, left + size[0], upper + size[1]), outline=EMPTY)
-        if captions:
-            text = fitted(captions[number], size[0], font)
-            middle = left + size[0] / 2
-            draw.text((middle, upper + size[1] + 3), text, INK, font=font, anchor="ma")
+        image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+        sheet.paste(image.resize(size, Image.Resampling.NEAREST), (left, upper))
+        draw.rectangle((left - 1, upper - 1, left + size[0], upper + size[1]), outline=EDGE)
+        if below:
+            place = (left + size[0] / 2, upper + size[1] + 3)
+            draw.text(place, _fitted(below[number], size[0], font), INK, font=font, anchor="ma")
     return sheet
 
 
-def row_names(captions: Sequence[str] | None, columns: int) -> list[str]:
-    """The caption of each row, where each has only one; otherwise none."""
-    if not captions or columns < 2:
-        return []
+def _row_names(captions: Sequence[str], columns: int) -> list[str]:
+    """The caption of each row if each row has only one; otherwise nothing."""
     rows = [captions[start : start + columns] for start in range(0, len(captions), columns)]
-    return [row[0] for row in rows] if all(len(set(row)) == 1 for row in rows) else []
+    return [row[0] for row in rows] if columns > 1 and all(len({*row}) == 1 for row in rows) else []
 
 
-def fitted(text: str, width: float, font: Any) -> str:
+def _fitted(text: str, width: float, font: Any) -> str:
     """The text, or as much of it as there is room for."""
     if font.getlength(text) <= width:
         return text

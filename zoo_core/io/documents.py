@@ -1,13 +1,8 @@
-"""JSON files of runs and searches: read with a sentence for what is wrong, written as a whole.
-
-Small and trusted by whoever made them; manifests, which come from strangers, are read more
-strictly by manifest.py.
-
-JSON that says one thing only: no key twice, no NaN or Infinity, and never a crash.
-"""
+"""JSON: files of runs and searches, and a stricter reading of what comes from strangers."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,8 +30,14 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
         temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
+def document_digest(document: Any) -> str:
+    """The sha256 of what a document says; the order of its keys does not count."""
+    text = json.dumps(document, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def strict_loads(data: bytes) -> Any:
-    """The document in UTF-8 text; whatever is wrong with it is a ValueError with the reason."""
+    """JSON without a key twice, NaN or Infinity; whatever is wrong with it is a ValueError."""
     try:
         return json.loads(
             data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant

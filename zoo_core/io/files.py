@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 @contextmanager
@@ -70,21 +71,25 @@ def read_bytes(path: Path, most: int, *, follow: bool = True) -> bytes:
         return file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
 
 
-def digest_of(file: io.BufferedReader) -> str:
-    """The sha256 of an open file; OSError if somebody changes it meanwhile."""
+def digest_of(file: IO[bytes], algorithm: str = "sha256") -> str:
+    """The digest of an open file, which then is at its beginning again.
+
+    OSError if somebody changes it meanwhile.
+    """
     before = os.fstat(file.fileno())
     file.seek(0)
-    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.file_digest(file, algorithm).hexdigest()  # type: ignore[arg-type]
+    file.seek(0)
     after = os.fstat(file.fileno())
     if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
         raise OSError(0, "it changes while it is being read")
     return digest
 
 
-def file_digest(path: Path) -> str:
-    """The sha256 of a file."""
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """The digest of a file."""
     with path.open("rb") as file:
-        return digest_of(file)
+        return digest_of(file, algorithm)
 
 
 def lock_of(path: Path) -> Path:

@@ -1,13 +1,12 @@
-"""Where a dataset can come from: a Source, and the ordinary clients that fetch files for one.
+"""The network: downloads, and the clients of package registries.
 
-Everything is fetched into a temporary folder that the caller made and removes. A client that is not
+Everything is fetched into a folder that the caller made and removes. A client that is not
 installed, cannot reach its server or stands still raises SourceUnavailable with the reason.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import socket
@@ -18,7 +17,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -58,38 +57,23 @@ def apt_download(package: str, folder: Path, size: int = 0) -> Path:
     return _only(folder, "*.deb", "apt-get download")
 
 
-def official_download(files: Iterable[tuple[str, str]], folder: Path, size: int = 0) -> Path:
-    """Fetch (url, md5) pairs. The md5 finds damage early; what is trusted is the arrays' digest."""
-    files = tuple(files)
-    for url in sorted({url.rpartition("/")[0] for url, _ in files}):
-        check_reachable(url)
-    folder.mkdir(parents=True, exist_ok=True)
-    with progress("downloading", size, measure=lambda: folder_size(folder)):
-        for url, md5 in files:
-            try:
-                found = _download(url, folder / url.rpartition("/")[2])
-            except (OSError, HTTPException) as error:  # URLError is an OSError
-                if isinstance(error, OSError) and error.errno in THIS_MACHINE:
-                    raise
-                raise SourceUnavailable(
-                    f"{url} could not be downloaded: {describe(error)}"
-                ) from error
-            if found != md5:
-                raise SourceUnavailable(f"{url} could not be downloaded: its md5 is {found}")
-    return folder
-
-
-def _download(url: str, path: Path) -> str:
-    """The md5 of what came."""
+def download(url: str, path: Path) -> None:
+    """Fetch one file over http, as long as bytes keep coming."""
+    check_reachable(url)
     request = urllib.request.Request(url, headers={"User-Agent": "zoo"})
-    digest = hashlib.md5(usedforsecurity=False)
-    with urllib.request.urlopen(request, timeout=STALL_SECONDS) as answer, path.open("wb") as file:
-        while block := answer.read(1 << 20):
-            file.write(block)
-            digest.update(block)
-        if answer.length:  # a read in blocks does not say that the connection broke off
-            raise OSError(f"{answer.length:,} bytes are missing")
-    return digest.hexdigest()
+    try:
+        with (
+            urllib.request.urlopen(request, timeout=STALL_SECONDS) as answer,
+            path.open("wb") as file,
+            progress(path.name, answer.length or 0, measure=file.tell),
+        ):
+            shutil.copyfileobj(answer, file, 1 << 20)
+            if answer.length:  # a read in blocks does not say that the connection broke off
+                raise OSError(f"{answer.length:,} bytes are missing")
+    except (OSError, HTTPException) as error:  # URLError is an OSError
+        if isinstance(error, OSError) and error.errno in THIS_MACHINE:
+            raise
+        raise SourceUnavailable(f"{url} could not be downloaded: {describe(error)}") from error
 
 
 def check_reachable(url: str, seconds: float = 0) -> None:

@@ -1,28 +1,37 @@
-"""Arrays as safetensors bytes: the one way in which the zoo writes them and reads them back.
+"""Arrays as safetensors files: the one writer, the one reader, and the one table of dtypes.
 
-The library is used to write. It is not used to read what others wrote: it accepts a key twice, says
-nothing of numbers that are not finite, and copies. The format is small enough to be read strictly.
+The library is not used. It reads a key twice without a word and copies what it reads; what it
+writes is not streamed. Files come out byte for byte as the library writes them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import math
 import mmap
-import os
-from collections.abc import Mapping
-from typing import IO, Any, NamedTuple
-
-import numpy as np
-import safetensors.numpy
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from zoo_core.io.documents import strict_loads
+from zoo_core.io.files import atomic_write
+
+if TYPE_CHECKING:  # whoever needs the table alone does not wait for NumPy
+    import numpy as np
 
 LARGEST_HEADER = 1 << 20
+# In the order of the file, so that every array is aligned: by the library's rank, then by name.
 DTYPES = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
-    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
-    "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
+    "uint64": ("U64", 8), "int64": ("I64", 8), "float64": ("F64", 8), "float32": ("F32", 4),
+    "uint32": ("U32", 4), "int32": ("I32", 4), "bfloat16": ("BF16", 2), "float16": ("F16", 2),
+    "uint16": ("U16", 2), "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1),
+    "bool": ("BOOL", 1),
 }  # fmt: skip
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+_RANKS = {dtype: rank for rank, dtype in enumerate(DTYPES)}
+_NAMES = {code: dtype for dtype, (code, _) in DTYPES.items()}
 
 
 class Extent(NamedTuple):
@@ -40,15 +49,72 @@ class Header(NamedTuple):
     start: int  # of the tensors, in the file
 
 
+# ---------------------------------------------------------------- writing
+
+
 def to_bytes(arrays: Mapping[str, np.ndarray], about: str = "") -> bytes:
     """The content of a .safetensors file. `about` becomes its one metadata key, `zoo`.
 
     One key only: the library writes several in any order, and the same weights would then have
     another digest at every save.
     """
-    # The format is C order; a copy is made only of what is not. A scalar stays a scalar.
-    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    return safetensors.numpy.save(plain, {"zoo": about} if about else None)
+    return b"".join(_parts(arrays, about))
+
+
+def write(path: Path, arrays: Mapping[str, np.ndarray], about: str = "") -> str:
+    """Write such a file whole or not at all, without a second copy in memory; give its digest."""
+    digest = hashlib.sha256()
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        for part in _parts(arrays, about):
+            file.write(part)
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(arrays: Mapping[str, np.ndarray], about: str) -> Iterator[bytes | memoryview]:
+    import numpy as np
+
+    # The format is C order and little-endian; only what is not is copied. A scalar stays a scalar.
+    plain = {
+        name: np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+        for name, array in arrays.items()
+    }
+    order = sorted(plain, key=lambda name: (_RANKS[plain[name].dtype.name], name))
+    specs = {name: (plain[name].dtype.name, plain[name].shape) for name in order}
+    yield header_bytes(specs, about)
+    for name in order:
+        yield plain[name].data
+
+
+def header_bytes(
+    specs: Mapping[str, tuple[str, Sequence[int]]],
+    about: str = "",
+    *,
+    aligned: int = 8,
+    separators: tuple[str, str] = (",", ":"),
+) -> bytes:
+    """The beginning of a file with tensors of these dtypes and shapes, one after the other."""
+    document: dict[str, Any] = {"__metadata__": {"zoo": about}} if about else {}
+    end = 0
+    for name, (dtype, shape) in specs.items():
+        code, size = DTYPES[dtype]
+        begin, end = end, end + math.prod(shape) * size
+        document[name] = {"dtype": code, "shape": list(shape), "data_offsets": [begin, end]}
+    text = json.dumps(document, ensure_ascii=False, separators=separators).encode()
+    text += b" " * (-(len(text) + 8) % aligned)
+    return len(text).to_bytes(8, "little") + text
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(source: IO[bytes] | bytes | Path) -> dict[str, np.ndarray]:
+    """The tensors of a file, read into memory; OSError or ValueError says what is wrong with it."""
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            return read(file)
+    file = io.BytesIO(source) if isinstance(source, bytes) else source
+    return read_arrays(file, read_header(file))
 
 
 def read_header(file: IO[bytes]) -> Header:
@@ -57,7 +123,7 @@ def read_header(file: IO[bytes]) -> Header:
     Every byte after the header must belong to exactly one tensor: nothing is hidden in a gap, read
     twice, or missing at the end.
     """
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, io.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > size - 8:
@@ -85,35 +151,38 @@ def _extent(name: str, record: Any) -> Extent:
     if not isinstance(record, dict) or set(record) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"tensor {name!r} needs dtype, shape and data_offsets, nothing else")
     code, shape, offsets = record["dtype"], record["shape"], record["data_offsets"]
-    if not isinstance(code, str) or code not in DTYPES:
+    if not isinstance(code, str) or code not in _NAMES:
         raise ValueError(f"tensor {name!r} has the unknown dtype {code!r}")
     if not _whole(shape) or not _whole(offsets) or len(offsets) != 2:
-        raise ValueError(f"tensor {name!r} has a shape or offsets that are no whole numbers")
-    begin, end = offsets
-    if end - begin != math.prod(shape) * item_size(DTYPES[code]):
+        raise ValueError(f"tensor {name!r} has a shape or offsets that are not whole numbers")
+    dtype, (begin, end) = _NAMES[code], offsets
+    if end - begin != math.prod(shape) * DTYPES[dtype][1]:
         raise ValueError(f"tensor {name!r} has {end - begin} bytes, which do not fill its shape")
-    return Extent(DTYPES[code], tuple(shape), begin, end)
+    return Extent(dtype, tuple(shape), begin, end)
 
 
 def _whole(values: Any) -> bool:
     return isinstance(values, list) and all(type(v) is int and v >= 0 for v in values)
 
 
-def item_size(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-
-
-def map_arrays(file: IO[bytes], header: Header) -> dict[str, np.ndarray]:
-    """The tensors of an open file without reading it: pages come when they are looked at.
+def read_arrays(file: IO[bytes], header: Header, *, mapped: bool = False) -> dict[str, np.ndarray]:
+    """The tensors of an open file, in memory or mapped: pages come when they are looked at.
 
     They can be written to, and the file never changes. NumPy has no bfloat16: such a tensor comes
     as the uint16 of its bits.
     """
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    import numpy as np
+
+    content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else b""
     arrays = {}
     for name, (dtype, shape, begin, end) in header.places.items():
         kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
-        count = (end - begin) // kind.itemsize
-        array = np.frombuffer(mapped, kind, count, header.start + begin).reshape(shape)
-        arrays[name] = array if array.flags.aligned else array.copy()
+        if mapped:
+            flat = np.frombuffer(content, kind, math.prod(shape), header.start + begin)
+            arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(shape)
+            continue
+        arrays[name] = np.empty(shape, kind)
+        file.seek(header.start + begin)
+        if file.readinto(arrays[name].data) != end - begin:  # type: ignore[attr-defined]
+            raise ValueError("it became shorter while it was read")
     return arrays

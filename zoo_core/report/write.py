@@ -72,10 +72,10 @@ def read_facts(run: Run) -> tuple[Predictions | None, Facts]:
     remarks: list[str] = []
     predictions = None
     if run.predictions_file.exists():
-        from safetensors.numpy import load_file
+        from zoo_core.io.tensors import read
 
         try:
-            arrays = load_file(run.predictions_file)
+            arrays = read(run.predictions_file)
             predictions = Predictions(arrays["probabilities"], arrays.get("labels"))
         except Exception as error:  # whatever is wrong with the file, the rest can be told
             remarks.append(f"predictions.safetensors cannot be read: {describe(error)}.")
@@ -273,9 +273,9 @@ def write_reconstructions(path: Path, loaded: Loaded, split: Split, title: str) 
 def write_sheet(
     path: Path, images: np.ndarray, names: tuple[str, ...], columns: int, title: str
 ) -> None:
-    from zoo_core.data.images import picture_grid
+    from zoo_core.data.images import image_sheet
 
-    sheet = picture_grid(images, names or None, columns=columns, title=title)
+    sheet = image_sheet(images, names or None, columns=columns, title=title)
     with atomic_write(path) as temporary:
         sheet.save(temporary, format="png")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
@@ -86,6 +87,18 @@ class Registry:
 def registry() -> Registry:
     """The registry of this process."""
     return Registry(load_plugins())
+
+
+def is_path(reference: str) -> bool:
+    """Whether a reference to a model, dataset or run is a path.
+
+    A bare name is never one; `a/b` is one unless `a` is a plugin. `./x`, `~`, absolute paths and
+    whatever has a backslash are.
+    """
+    if reference.startswith((".", "~")) or "\\" in reference or Path(reference).is_absolute():
+        return True
+    first, slash, _ = reference.partition("/")
+    return bool(slash) and first not in {record.id for record in load_plugins().records}
 
 
 def find_models(

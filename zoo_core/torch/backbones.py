@@ -16,9 +16,9 @@ import numpy as np
 
 from zoo_core.data.features import digest_of_tensors
 from zoo_core.io.errors import OptionError, WeightsError, ZooError
-from zoo_core.io.files import atomic_write, cache_dir, cache_root
+from zoo_core.io.files import cache_dir, cache_root
 from zoo_core.io.targets import resolve
-from zoo_core.io.tensors import to_bytes
+from zoo_core.io.tensors import write
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import qualified_name
@@ -82,8 +82,7 @@ def _given(entry: ModelEntry, config: Mapping[str, Any], spec: Spec, say: Say) -
     if asked:  # the file may move; the copy is what the trained model will ask for
         kept = _kept(found.digest)
         if not kept.exists():
-            with atomic_write(kept) as temporary:
-                temporary.write_bytes(to_bytes(found.tensors))
+            write(kept, found.tensors)
     return found
 
 

@@ -14,7 +14,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,9 +21,10 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.features import DTYPES, FeatureFile, FeatureKey, Features, Progress
+from zoo_core.data.features import FEATURE_DTYPES, FeatureFile, FeatureKey, Features
 from zoo_core.data.ops import open_ops
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.blocks import Writer
 from zoo_core.io.errors import DataError, Interrupted, OptionError, TrainingError
 from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.torch.frozen_model import FrozenModel
@@ -103,8 +103,10 @@ def key_of(
 ) -> FeatureKey:
     if view not in VIEWS:
         raise OptionError(f"there is no view {view!r} of a picture", f"it is: {' or '.join(VIEWS)}")
-    if dtype not in DTYPES:
-        raise OptionError(f"features cannot be {dtype!r}", f"they are: {' or '.join(DTYPES)}")
+    if dtype not in FEATURE_DTYPES:
+        raise OptionError(
+            f"features cannot be {dtype!r}", f"they are: {' or '.join(FEATURE_DTYPES)}"
+        )
     return FeatureKey(
         backbone=backbone.name,
         structure=backbone.structure,
@@ -180,7 +182,7 @@ def extract(
     """
     device = device or torch.device("cpu")
     display = display or Display(quiet=True)
-    pictures = dataset.train if split == "train" else dataset.test
+    pictures = dataset.split(split)
     assert pictures is not None
     key = key_of(backbone, preprocess, dataset, split, view=view, dtype=dtype)
     place = FeatureFile.of(key, dataset.name)
@@ -194,14 +196,15 @@ def extract(
             "torch": torch.__version__, "device": str(device), "threads": torch.get_num_threads(),
             "batch": batch,
         }  # fmt: skip
-        fresh = Progress(
-            key.to_dict(), len(pictures), backbone.width, dataset.name, dataset.classes, made_with
-        )
+        layout = key.layout(
+            pictures, backbone.width, dataset=dataset.name, classes=dataset.classes,
+            made_with=made_with,
+        )  # fmt: skip
         waiting = lambda: display.say("another process computes these features; waiting")  # noqa: E731
         try:
-            with place.writing(fresh, pictures, waiting) as writer:
-                if writer is not None:
-                    size = writer.progress.made_with["batch"]
+            with place.writing(layout, waiting) as writer:
+                if writer.progress.missing:
+                    size = writer.progress.about["made_with"]["batch"]
                     extractor = Extractor(backbone.make(), preprocess, device, view, size)
                     _run_pass(extractor, writer, pictures, display, label, resume)
         except OSError as error:
@@ -219,27 +222,29 @@ def cached(
     backbone: Backbone, preprocess: Preprocess, dataset: Dataset, split: str
 ) -> Features | None:
     """The features of a split if somebody has computed them, in whichever dtype is more exact."""
-    for dtype in reversed(DTYPES):
+    for dtype in reversed(FEATURE_DTYPES):
         key = key_of(backbone, preprocess, dataset, split, dtype=dtype)
         place = FeatureFile.of(key, dataset.name)
-        if (found := place.load_sound(lambda _: None)) is not None:
+        if (found := place.load_sound()) is not None:
             place.used()
             return found
     return None
 
 
 def _run_pass(
-    extractor: Extractor, writer: Any, pictures: Split, display: Display, label: str,
+    extractor: Extractor, writer: Writer, pictures: Split, display: Display, label: str,
     resume: str,
 ) -> None:  # fmt: skip
     progress = writer.progress
-    missing = writer.missing()
-    rows = sum(len(writer.rows(block)) for block in missing)
+    width = progress.about["width"]
     dtype = np.dtype(progress.key["dtype"])
     keep_freed_memory()  # the maps of a layer are as large as those of the next one
     torch.set_flush_denormal(True)
-    with Interruption() as interruption, display.passing(label, progress.rows, rows) as advance:
-        for block in missing:
+    with (
+        Interruption() as interruption,
+        display.passing(label, progress.rows, progress.rows - progress.done) as advance,
+    ):
+        for block in writer:
             started = time.perf_counter()
             where = writer.rows(block)
             parts = []
@@ -247,19 +252,18 @@ def _run_pass(
                 parts.append(part)
                 advance(len(part))
                 if interruption.signal:
-                    kept = "their features are kept" if progress.done else "too few to be kept"
+                    done = writer.progress.done
+                    kept = "their features are kept" if done else "too few to be kept"
                     raise Interrupted(
-                        f"stopped after {progress.done:,} of {progress.rows:,} pictures of "
-                        f"{label}; {kept}",
+                        f"stopped after {done:,} of {progress.rows:,} pictures of {label}; {kept}",
                         resume or "the same command goes on where it was",
                         interruption.signal,
                     )
             with np.errstate(over="ignore"):
                 features = np.concatenate(parts).astype(dtype)
-            if features.shape != (len(where), progress.width):
+            if features.shape != (len(where), width):
                 raise TrainingError(
-                    f"the backbone gives {features.shape[1:]} for a picture, not {progress.width} "
-                    "features"
+                    f"the backbone gives {features.shape[1:]} for a picture, not {width} features"
                 )
             if not np.isfinite(features).all():
                 raise TrainingError(
@@ -267,4 +271,3 @@ def _run_pass(
                     "--set task.dtype=float32" if dtype == np.float16 else "its weights are bad",
                 )
             writer.commit(block, features, time.perf_counter() - started)
-    writer.finish()

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.draws import Draws, permutation
-from zoo_core.data.features import DTYPES, Features, digest_of_tensors
+from zoo_core.data.features import FEATURE_DTYPES, Features, digest_of_tensors
 from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError
@@ -44,7 +44,7 @@ from zoo_core.train.job import Fitted, Job, cannot_train
 from zoo_core.train.loop import Loop
 from zoo_core.weights.store import say
 
-OPTIONS = {"dtype": DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
+OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
 BACKBONE = "backbone."
 LBFGS = "zoo_core.torch.frozen:Lbfgs"
 ITERATIONS, HISTORY = 25, 10  # of L-BFGS in an epoch; it forgets between epochs, so that the head
@@ -116,9 +116,10 @@ class FrozenTrainer(TorchTrainer):
         choose_device(job.device)
         job.check_task(OPTIONS)
         recipe, options = job.recipe, {**OPTIONS, **job.recipe.task}
-        if options["dtype"] not in DTYPES:
+        if options["dtype"] not in FEATURE_DTYPES:
             raise OptionError(
-                f"task.dtype cannot be {options['dtype']!r}", f"it is: {' or '.join(DTYPES)}"
+                f"task.dtype cannot be {options['dtype']!r}",
+                f"it is: {' or '.join(FEATURE_DTYPES)}",
             )
         if not isinstance(options["batch"], int) or options["batch"] < 0:
             raise OptionError(f"task.batch must be a whole number, not {options['batch']!r}")
@@ -208,7 +209,7 @@ class FrozenTrainer(TorchTrainer):
         features = cached(backbone, preprocess, dataset, split) or extract(
             backbone, preprocess, dataset, split, display=Display()
         )
-        pictures = dataset.train if split == "train" else dataset.test
+        pictures = dataset.split(split)
         assert pictures is not None
         few = preprocess.batch(list(pictures.images[:TIMED]), backend=self.backend)
         started = time.perf_counter()

@@ -6,27 +6,22 @@ only after its digest was found to be the pinned one, and with torch's restricte
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import tempfile
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from zoo_core.io.console import progress
 from zoo_core.io.errors import HubError, SourceUnavailable, WeightsError, ZooError
-from zoo_core.io.files import atomic_write, cache_dir
-from zoo_core.io.net import STALL_SECONDS, check_reachable
+from zoo_core.io.files import atomic_write, cache_dir, file_digest
+from zoo_core.io.net import download
 from zoo_core.io.targets import describe
-from zoo_core.io.tensors import to_bytes
+from zoo_core.io.tensors import write
 from zoo_core.weights.hf import HuggingFace
 from zoo_core.weights.verify import check_tensors, open_weights
-
-CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -76,17 +71,15 @@ def pretrained_tensors(
     if (tensors := _read_kept(source.kept)) is not None:
         return tensors
     tensors = _obtain(source, say)
-    content = to_bytes(tensors)
-    with atomic_write(source.kept) as temporary:
-        temporary.write_bytes(content)
+    digest = write(source.kept, tensors)
     with atomic_write(source.kept.with_suffix(".sha256")) as temporary:
-        temporary.write_text(hashlib.sha256(content).hexdigest())
+        temporary.write_text(digest)
     return tensors
 
 
 def _obtain(source: Pretrained, say: Callable[[str], None]) -> dict[str, np.ndarray]:
     for found in (_packaged(source), _torch_hub() / source.file if source.url else None):
-        if found and found.is_file() and source.matches(_digest(found)):
+        if found and found.is_file() and source.matches(file_digest(found)):
             return _convert(found)
     reasons: list[str] = []
     if source.url:
@@ -130,7 +123,7 @@ def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
         raise ZooError(f"{path} {what}", f"the published file is {source.url}")
     if path.suffix == ".safetensors":
         return check_tensors(open_weights(path), None)
-    digest = _digest(path)
+    digest = file_digest(path)
     if not source.matches(digest):
         raise ZooError(
             f"{path} is not {source.name}: its sha256 is {digest[:12]}..., "
@@ -153,14 +146,8 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
 def _fetch(source: Pretrained, folder: Path) -> Path:
     """Download into the folder; the digest decides whether it is what was asked for."""
     path = folder / source.file
-    check_reachable(source.url)
-    with urllib.request.urlopen(source.url, timeout=STALL_SECONDS) as answer:
-        size = int(answer.headers.get("Content-Length") or 0)
-        measure = lambda: path.stat().st_size if path.exists() else 0  # noqa: E731
-        with progress(source.file, size, measure=measure), path.open("wb") as file:
-            while block := answer.read(CHUNK):
-                file.write(block)
-    digest = _digest(path)
+    download(source.url, path)
+    digest = file_digest(path)
     if not source.matches(digest):
         raise ZooError(
             f"what {source.url} gave is not {source.name}: its sha256 is {digest[:12]}..., "
@@ -176,11 +163,6 @@ def _convert(path: Path) -> dict[str, np.ndarray]:
 
     state = torch.load(path, map_location="cpu", weights_only=True)
     return {name: tensor.detach().contiguous().numpy() for name, tensor in state.items()}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _torch_hub() -> Path:

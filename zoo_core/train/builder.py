@@ -14,7 +14,6 @@ import numpy as np
 
 from zoo_core import __version__
 from zoo_core.data.dataset import Dataset
-from zoo_core.data.datasets import is_path
 from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import UsageError
@@ -24,6 +23,7 @@ from zoo_core.runs.run import FORMAT, Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options
 from zoo_core.spec.recipe import Recipe, freeze
+from zoo_core.spec.registry import is_path
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, Trainer, trainer_of

@@ -6,7 +6,6 @@ is passed over for the one before.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -17,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from zoo_core.io.errors import ZooError
-from zoo_core.io.files import atomic_write
-from zoo_core.io.tensors import to_bytes
+from zoo_core.io.files import atomic_write, digest_of
+from zoo_core.io.tensors import read, write
 
 KEPT = 2
 
@@ -48,12 +47,10 @@ class Checkpoints:
         self.folder = folder
 
     def save(self, step: int, state: State) -> Path:
-        data = to_bytes(state.tensors)
-        record = {"step": step, "sha256": hashlib.sha256(data).hexdigest(), "values": state.values}
         path = self.folder / f"{step:08d}.json"
         try:
-            with atomic_write(path.with_suffix(".safetensors")) as temporary:
-                temporary.write_bytes(data)
+            digest = write(path.with_suffix(".safetensors"), state.tensors)
+            record = {"step": step, "sha256": digest, "values": state.values}
             with atomic_write(path) as temporary:
                 temporary.write_text(json.dumps(record), encoding="utf-8")
         except OSError as error:
@@ -95,10 +92,8 @@ class Checkpoints:
 
 
 def _read(path: Path) -> State:
-    import safetensors.numpy
-
     record = json.loads(path.read_text(encoding="utf-8"))
-    data = path.with_suffix(".safetensors").read_bytes()
-    if hashlib.sha256(data).hexdigest() != record["sha256"]:
-        raise ValueError("its digest does not match")
-    return State(safetensors.numpy.load(data), record["values"])
+    with path.with_suffix(".safetensors").open("rb") as file:
+        if digest_of(file) != record["sha256"]:
+            raise ValueError("its digest does not match")
+        return State(read(file), record["values"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo_core.data.images import picture_grid
+from zoo_core.data.images import image_sheet
 from zoo_core.data.loader import Loader
 from zoo_core.io.errors import (
     Interrupted,
@@ -329,7 +329,7 @@ class Snapshots:
         source = open_sampler(job.entry, model, job.preprocess, job.dataset.classes)
         samples = source.sheet()
         title = f"{job.entry.name} on {job.dataset.name}: samples after epoch {epoch}"
-        sheet = picture_grid(
+        sheet = image_sheet(
             samples.images, samples.names or None, columns=SHEET_COLUMNS, title=title
         )
         with atomic_write(job.run.path / "pictures" / f"samples-{epoch:03d}.png") as temporary:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ import numpy as np
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
-from zoo_core.io.files import atomic_write
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
-from zoo_core.io.tensors import to_bytes
+from zoo_core.io.tensors import write
 from zoo_core.runs.run import Run, find_run, new_run, runs_root
 from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import Recipe
@@ -200,8 +198,7 @@ def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
     tensors = {"probabilities": probabilities.astype(np.float32)}
     if job.dataset.test is not None and job.dataset.test.labels is not None:
         tensors["labels"] = job.dataset.test.labels.astype(np.int64)
-    with atomic_write(run.predictions_file) as temporary:
-        temporary.write_bytes(to_bytes(tensors))
+    write(run.predictions_file, tensors)
     return {"test": figures, "inference_ms_per_image": round(ms, 4)}
 
 
@@ -226,7 +223,5 @@ def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tupl
         "preprocess": job.preprocess.to_dict(),
     }
     # Nothing in it changes from run to run: the same weights have the same digest.
-    data = to_bytes(tensors, json.dumps(about, sort_keys=True))
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(data)
-    return hashlib.sha256(data).hexdigest(), len(data)
+    digest = write(path, tensors, json.dumps(about, sort_keys=True))
+    return digest, path.stat().st_size

@@ -22,9 +22,9 @@ import numpy as np
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
-from zoo_core.io.files import atomic_write, cache_dir
+from zoo_core.io.files import cache_dir
 from zoo_core.io.targets import resolve
-from zoo_core.io.tensors import to_bytes
+from zoo_core.io.tensors import read, write
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.registry import registry
 from zoo_core.use.load import Loaded, load_run
@@ -312,16 +312,13 @@ def frechet(one: Statistics, other: Statistics) -> float:
 
 def _kept(key: str, make: Callable[[], Statistics]) -> Statistics:
     """Statistics from the cache, where they are named by what decides them; made if need be."""
-    import safetensors.numpy
-
     name = hashlib.sha256(f"statistics/{key}".encode()).hexdigest()
     # In a folder of their own, beside the features of frozen backbones, which are listed.
     path = cache_dir("features") / "statistics" / f"{name[:32]}.safetensors"
     try:
-        tensors = safetensors.numpy.load(path.read_bytes())
+        tensors = read(path)
         return Statistics(tensors["mean"], tensors["covariance"])
     except Exception:  # not there, or damaged: whatever it is, it can be made again
         made = make()
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(to_bytes({"mean": made.mean, "covariance": made.covariance}))
+    write(path, {"mean": made.mean, "covariance": made.covariance})
     return made

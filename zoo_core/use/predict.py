@@ -21,8 +21,6 @@ from zoo_core.spec.recipe import Recipe
 from zoo_core.use.load import in_memory, load_run
 from zoo_core.use.metrics import ClassificationTotals, softmax
 
-PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-
 
 @dataclass(frozen=True)
 class Prediction:
@@ -62,7 +60,7 @@ def _without_loss(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _part(data: Dataset, split: str) -> Split:
-    part = data.train if split == "train" else data.test
+    part = data.split(split)
     assert part is not None
     return part
 
@@ -138,7 +136,7 @@ def evaluate_run(
             f"{reference} knows other classes than {data.name}: {', '.join(loaded.classes[:5])}...",
             "--dataset takes one with the same classes",
         )
-    pictures = data.train if split == "train" else data.test
+    pictures = data.split(split)
     if pictures is None or not len(pictures) or (named and pictures.labels is None):
         raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
     figures, _, ms = measure_model(
@@ -205,6 +203,8 @@ def predict_pictures(
 
 def _pictures(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """(name, picture), with folders replaced by the pictures in them."""
+    from zoo_core.data.images import SUFFIXES
+
     for number, picture in enumerate(given):
         if not isinstance(picture, str | Path):
             _check_picture(name := f"picture {number + 1}", picture)
@@ -212,11 +212,11 @@ def _pictures(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
             continue
         path = Path(picture)
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in PICTURES)
+            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
             if not inside:
                 raise UsageError(
                     f"there are no pictures in {path}",
-                    f"a picture's name ends in {', '.join(sorted(PICTURES))}",
+                    f"a picture's name ends in {', '.join(SUFFIXES)}",
                 )
             yield from ((str(p), p) for p in inside)
         elif path.exists():

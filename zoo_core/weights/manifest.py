@@ -21,13 +21,13 @@ from msgspec import Meta
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import AmbiguousName, ManifestError, UnknownName, did_you_mean
 from zoo_core.io.files import atomic_write, locked, read_bytes, user_manifest
+from zoo_core.io.tensors import FLOATS
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.recipe import DIGEST, NAME
 
 VERSION = 1
 LARGEST = 64 << 20  # bytes of a manifest; 10,000 entries are about 11 MB
 LARGEST_ENTRY = 1 << 20  # of one entry on its own, a hub's config.json
-DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
@@ -74,7 +74,7 @@ class Weights(
         _need(DISTRIBUTION.fullmatch(self.distribution), "distribution", self.distribution,
               "a package's name")  # fmt: skip
         _need(DIGEST.fullmatch(self.sha256), "sha256", self.sha256, "64 hexadecimal digits")
-        _need(self.dtype in DTYPES, "dtype", self.dtype, "float64, float32, float16 or bfloat16")
+        _need(self.dtype in FLOATS, "dtype", self.dtype, "float64, float32, float16 or bfloat16")
         _need(is_inside(self.file) and self.file.endswith(".safetensors"), "file", self.file,
               "a path inside the repository that ends in .safetensors")  # fmt: skip
         for source in self.sources:

@@ -19,7 +19,7 @@ from zoo_core.io.files import cache_dir, read_bytes
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run, find_run
 from zoo_core.spec.recipe import DIGEST
-from zoo_core.spec.registry import plugin_of, registry
+from zoo_core.spec.registry import is_path, plugin_of, registry
 from zoo_core.weights import store
 from zoo_core.weights.manifest import (
     LARGEST_ENTRY,
@@ -47,21 +47,12 @@ def _is_name(reference: str) -> bool:
     """Whether a reference is a name of the manifests, rather than a run."""
     if reference == "latest" or reference.endswith(".safetensors"):
         return False
-    if RUN_NAME.fullmatch(reference) or _is_path(reference):
+    if RUN_NAME.fullmatch(reference) or is_path(reference):
         return False
     bare = reference.rpartition("/")[2]
     if bare.partition(".")[0] in registry().models:
         return True
     return any(bare in (one.weights.name, one.weights.model) for one in all_weights()[0])
-
-
-def _is_path(reference: str) -> bool:
-    """A bare name is never a path, and `a/b` is none if `a` is a plugin."""
-    if reference.startswith((".", "~")) or Path(reference).is_absolute() or "\\" in reference:
-        return True
-    head, slash, _ = reference.partition("/")
-    known = {plugin_of(entry) for entry in registry().models}
-    return bool(slash) and head not in known
 
 
 def look_up_name(name: str) -> Listed:
@@ -100,7 +91,7 @@ def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Fou
         try:
             return of_run(find_run(reference, runs, trained=True), reference)
         except UnknownName as error:
-            if _is_path(reference):
+            if is_path(reference):
                 written = "a repository is written hf:ORGANISATION/NAME, a folder file:FOLDER"
                 raise UnknownName(str(error), f"{error.hint}; {written}") from error
             known = [*registry().models.labels(), *(one.weights.name for one in all_weights()[0])]

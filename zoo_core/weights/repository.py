@@ -28,7 +28,15 @@ from pathlib import Path
 from typing import Protocol
 
 from zoo_core.io.errors import HubError, UsageError
-from zoo_core.io.files import atomic_write, locked, open_regular, read_bytes, temporary_folder
+from zoo_core.io.files import (
+    atomic_write,
+    digest_of,
+    file_digest,
+    locked,
+    open_regular,
+    read_bytes,
+    temporary_folder,
+)
 from zoo_core.weights.manifest import COMMIT, REPOSITORY
 
 CONFIG, MODEL, CARD = "config.json", "model.safetensors", "README.md"
@@ -129,7 +137,7 @@ class Folder:
 
     def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
         with self._reading(CARD), open_regular(self._file(commit, CARD), follow=False) as card:
-            read = hashlib.file_digest(card, "sha256").hexdigest()
+            read = digest_of(card)
         if revision_of({CARD: read, **digests}) != commit:
             raise HubError(
                 f"{self.reference} was changed after it was published: its files are not those of "
@@ -138,7 +146,7 @@ class Folder:
             )
 
     def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
-        commit = revision_of({name: digest_of_file(path) for name, path in files.items()})
+        commit = revision_of({name: file_digest(path) for name, path in files.items()})
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with locked(self.path / "main", lambda: None):
@@ -187,8 +195,3 @@ def revision_of(digests: Mapping[str, str]) -> str:
     """40 digits that stand for files with these digests, whatever their order."""
     lines = (f"{digests[name]} {name}\n" for name in sorted(digests))
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:40]
-
-
-def digest_of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

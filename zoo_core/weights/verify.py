@@ -20,7 +20,7 @@ from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import MissingDependency, UnknownName, WeightsError, ZooError
 from zoo_core.io.files import digest_of, open_regular
 from zoo_core.io.targets import describe
-from zoo_core.io.tensors import Header, map_arrays, read_header
+from zoo_core.io.tensors import FLOATS, Header, read_arrays, read_header
 from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, TensorSpec, check_options, framework_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from zoo_core.data.preprocess import Preprocess
 
 
-FLOATS = ("float64", "float32", "float16", "bfloat16")
 KNOWN_FORMATS = {  # what people download instead of weights, by its first bytes
     b"\x80": "a pickle, which could run code when it is read",
     b"PK\x03\x04": "a zip archive, perhaps a torch checkpoint",
@@ -70,7 +69,7 @@ def open_weights(path: Path, *, sha256: str = "", size: int | None = None) -> We
             check_digest(path, found, sha256)
             # The same open file: nobody can put another one in its place in between.
             header = _header(path, file)
-            arrays = map_arrays(file, header)
+            arrays = read_arrays(file, header, mapped=True)
             return WeightsFile(path, found, os.fstat(file.fileno()).st_size, header, arrays)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

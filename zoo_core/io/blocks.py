@@ -1,0 +1,352 @@
+"""The block store: one large file of equal rows, filled block by block, killed at any time.
+
+Nothing is computed twice. A block of rows is forced to the disk before it is counted, so that what
+is counted is never lost. Several processes may fill one store together: each claims blocks that
+nobody else has, and one that dies loses the block that it was at, which another then claims.
+
+    store = BlockStore(folder / "squares.bin")
+    layout = Layout(key={"what": "squares", "dtype": "int64"}, rows=100_000, row_bytes=8)
+    with store.writing(layout) as writer:
+        for block in writer:  # claimed; ends when every block is there, whoever computed it
+            writer.commit(block, np.square(np.array(writer.rows(block))))
+    with store.open() as file:  # complete, and every byte checked
+        squares = np.fromfile(file, np.int64)
+
+On the disk, for NAME.bin:
+
+    NAME.json         the key, the digest of each block that counts, in the end that of the file
+    NAME.bin.part     the rows, until all of them are there; then it is called NAME.bin
+    .NAME.lock        held for a moment by whoever looks at or changes these
+    .NAME.7.claim     held by the process that computes block 7; the system lets go when it dies
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import FileLock, Timeout
+
+from zoo_core.io.documents import document_digest
+from zoo_core.io.errors import DataError, UsageError
+from zoo_core.io.files import atomic_write, digest_of, file_digest, locked
+
+BLOCK = 256  # rows that are committed together: some seconds of work
+POLL_SECONDS = 0.2  # between looks at what other processes have committed
+
+# What this process has read in full: a search that opens a file 70 times hashes it once.
+_verified: set[tuple[object, ...]] = set()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What a store will hold, known before the first row is."""
+
+    key: Mapping[str, Any]  # JSON: all that decides the content; another key means starting anew
+    rows: int
+    row_bytes: int
+    before: bytes = b""  # what the file begins and ends with: a header, labels
+    after: bytes = b""
+    about: Mapping[str, Any] = field(default_factory=dict)  # JSON for people; decides nothing
+
+
+@dataclass
+class Progress:
+    """What NAME.json says."""
+
+    key: Mapping[str, Any]
+    rows: int
+    blocks: list[str] = field(default_factory=list)  # sha256 of each; "" until it is committed
+    seconds: float = 0.0  # of computing, over all resumes and writers
+    sha256: str = ""  # of the whole file, once it is complete
+    about: Mapping[str, Any] = field(default_factory=dict)  # what else is in the document
+    block_rows: int = BLOCK
+
+    def __post_init__(self) -> None:
+        count = -(-self.rows // self.block_rows)
+        self.blocks += [""] * (count - len(self.blocks))
+
+    def rows_of(self, block: int) -> range:
+        return range(block * self.block_rows, min((block + 1) * self.block_rows, self.rows))
+
+    @property
+    def missing(self) -> list[int]:
+        """The blocks that are not committed."""
+        return [block for block, digest in enumerate(self.blocks) if not digest]
+
+    @property
+    def done(self) -> int:
+        """The number of rows that are committed."""
+        return self.rows - sum(len(self.rows_of(block)) for block in self.missing)
+
+
+class BlockStore:
+    """The files of one store. `open` gives the content if it is complete; `writing` makes it so."""
+
+    def __init__(self, path: Path, block_rows: int = BLOCK) -> None:
+        self.path = path
+        self.part = path.with_name(path.name + ".part")
+        self.record = path.with_suffix(".json")
+        self.block_rows = block_rows
+
+    def progress(self) -> Progress | None:
+        """How far it is; None where nothing is there that can be understood."""
+        try:
+            document = json.loads(self.record.read_text("utf-8"))
+            names = ("key", "rows", "blocks", "seconds", "sha256")
+            known = {name: document.pop(name) for name in names}
+            return Progress(**known, about=document, block_rows=self.block_rows)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def open(self, *, again: bool = False) -> IO[bytes] | None:
+        """The complete file, every byte checked; None where it is not complete.
+
+        again: hash it even if this process has done so and it has not changed since. DataError: it
+        is damaged; `writing` computes what is wrong in it.
+        """
+        progress = self.progress()
+        if progress is None or not progress.sha256 or not self.path.exists():
+            return None
+        file = self.path.open("rb")
+        if problem := self._problem(file, progress.sha256, again):
+            file.close()
+            raise DataError(f"{self.path} is damaged: {problem}")
+        return file
+
+    def _problem(self, file: IO[bytes], sha256: str, again: bool) -> str:
+        facts = os.fstat(file.fileno())
+        seen = (self.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, sha256)
+        if seen in _verified and not again:
+            return ""
+        try:
+            found = digest_of(file)
+        except OSError as error:
+            return error.strerror or str(error)
+        if found != sha256:
+            return f"its sha256 is {found[:12]}..."
+        _verified.add(seen)
+        return ""
+
+    @contextmanager
+    def writing(
+        self, layout: Layout, waiting: Callable[[], None] = lambda: None
+    ) -> Iterator[Writer]:
+        """One of perhaps several writers; at the end the file gets its name if all rows are there.
+
+        waiting: called once if only blocks are left that other processes are computing.
+        """
+        with locked(self.path, waiting):
+            try:
+                complete = self.open()
+            except DataError:
+                complete = None
+            if complete:
+                complete.close()
+            else:
+                self._prepare(layout)
+        writer = Writer(self, layout, waiting)
+        try:
+            yield writer
+            self._finish()
+        finally:
+            writer.release()
+
+    def _prepare(self, layout: Layout) -> None:
+        """Make the file ready for blocks, and forget those that are not what they were."""
+        progress = self.progress()
+        wanted = document_digest([layout.key, layout.rows])
+        if progress is None or document_digest([progress.key, progress.rows]) != wanted:
+            progress = Progress(
+                layout.key, layout.rows, about=layout.about, block_rows=self.block_rows
+            )
+            self.part.unlink(missing_ok=True)
+        if not self.part.exists() and self.path.exists():
+            self.path.replace(self.part)  # damaged: what is sound in it is kept
+        with self.part.open("r+b" if self.part.exists() else "w+b") as file:
+            # Whatever a kill or a failing disk left of these, they are known beforehand.
+            end = len(layout.before) + layout.rows * layout.row_bytes
+            file.write(layout.before)
+            file.truncate(end + len(layout.after))
+            file.seek(end)
+            file.write(layout.after)
+            for block, digest in enumerate(progress.blocks):
+                rows = progress.rows_of(block)
+                file.seek(len(layout.before) + rows.start * layout.row_bytes)
+                content = file.read(len(rows) * layout.row_bytes) if digest else b""
+                if hashlib.sha256(content).hexdigest() != digest:
+                    progress.blocks[block] = ""
+        progress.sha256 = ""
+        self._save(progress)  # so that it is known what the file will be, before there is a row
+
+    def _finish(self) -> None:
+        with self._locked():
+            progress = self._begun()
+            if progress.missing or not self.part.exists():
+                return
+            with self.part.open("r+b") as file:
+                os.fsync(file.fileno())
+            progress.sha256 = file_digest(self.part)
+            self._save(progress)
+            self.part.replace(self.path)
+            for claim in self._claims():  # of processes that died
+                claim.unlink()
+
+    def _begun(self) -> Progress:
+        progress = self.progress()
+        if progress is None:
+            raise FileNotFoundError(errno.ENOENT, "it was removed meanwhile", str(self.record))
+        return progress
+
+    def _save(self, progress: Progress) -> None:
+        document = asdict(progress)
+        del document["block_rows"]
+        document |= document.pop("about")
+        with atomic_write(self.record) as temporary:
+            temporary.write_text(json.dumps(document), "utf-8")
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return locked(self.path, lambda: None)
+
+    def _claims(self) -> list[Path]:
+        return list(self.path.parent.glob(f".{self.path.stem}.*.claim"))
+
+    # ------------------------------------------------------------ housekeeping
+
+    @property
+    def bytes(self) -> int:
+        """On the disk, where a file that is not complete takes less than its size."""
+        used = 0
+        for path in (self.path, self.part, self.record):
+            with suppress(OSError):
+                status = path.stat()
+                used += min(status.st_size, 512 * getattr(status, "st_blocks", status.st_size))
+        return used
+
+    @property
+    def last_used(self) -> float:
+        with suppress(OSError):
+            return self.record.stat().st_mtime
+        return 0.0
+
+    def used(self) -> None:
+        """Remember when; what was not used for longest goes first."""
+        with suppress(OSError):  # a cache that others share may be read-only
+            os.utime(self.record)
+
+    def verify(self) -> str:
+        """Read every byte again: "ok", or how much of it there is; DataError: it is damaged."""
+        progress = self.progress()
+        if progress is None:
+            raise DataError(f"{self.record} cannot be read")
+        if self.part.exists() or not progress.sha256:
+            return f"{progress.done:,} of {progress.rows:,} rows"
+        file = self.open(again=True)
+        if file is None:
+            raise DataError(f"{self.path} is missing")
+        file.close()
+        return "ok"
+
+    def remove(self) -> int:
+        """Delete it, and say how many bytes that were; UsageError while somebody computes it."""
+        with self._locked():
+            if not all(map(_claimed, self._claims())):
+                raise UsageError(
+                    f"{self.path.stem} is being computed by another process",
+                    "stop that process first",
+                )
+            used = self.bytes
+            for path in (self.path, self.part, self.record, *self._claims()):
+                path.unlink(missing_ok=True)
+        return used
+
+
+class Writer:
+    """Fills a store together with others; made by BlockStore.writing."""
+
+    def __init__(self, store: BlockStore, layout: Layout, waiting: Callable[[], None]) -> None:
+        self._store, self._layout, self._waiting = store, layout, waiting
+        self._held: dict[int, FileLock] = {}
+        self.progress = store._begun()
+
+    def rows(self, block: int) -> range:
+        """The numbers of the rows of a block."""
+        return self.progress.rows_of(block)
+
+    def __iter__(self) -> Iterator[int]:
+        """Claim block after block, until all are committed by this writer or by others."""
+        told = False
+        while self.progress.missing:
+            block = self.claim()
+            if block is not None:
+                yield block
+            elif self.progress.missing:
+                if not told:
+                    self._waiting()
+                told = True
+                time.sleep(POLL_SECONDS)
+
+    def claim(self) -> int | None:
+        """A block that is missing and that nobody else computes; None: all are in work."""
+        with self._store._locked():
+            self.progress = self._store._begun()
+            for block in self.progress.missing:
+                path = self._store.path
+                if lock := _claimed(path.with_name(f".{path.stem}.{block}.claim")):
+                    self._held[block] = lock
+                    return block
+        return None
+
+    def commit(self, block: int, content: Any, seconds: float = 0.0) -> None:
+        """Keep the rows of a claimed block: first they are safe on the disk, then they count.
+
+        content: bytes, or an array in C order.
+        """
+        data = memoryview(content).cast("B")
+        rows, size = self.rows(block), self._layout.row_bytes
+        if len(data) != len(rows) * size:
+            raise ValueError(f"{len(data)} bytes are not {len(rows)} rows of {size} bytes")
+        with self._store.part.open("r+b") as file:
+            file.seek(len(self._layout.before) + rows.start * size)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with self._store._locked():
+            self.progress = self._store._begun()
+            self.progress.blocks[block] = hashlib.sha256(data).hexdigest()
+            self.progress.seconds += seconds
+            self._store._save(self.progress)
+            self._let_go(block)
+
+    def release(self) -> None:
+        """Leave what was claimed and not committed to others."""
+        if self._held:
+            with self._store._locked():
+                for block in list(self._held):
+                    self._let_go(block)
+
+    def _let_go(self, block: int) -> None:
+        lock = self._held.pop(block)
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _claimed(path: Path) -> FileLock | None:
+    """The lock of a claim, if no living process has it.
+
+    Claims are taken and given back under the lock of the store only, one after the other.
+    """
+    lock = FileLock(path, thread_local=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return lock
