@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoo_core.data import image_folder
-from zoo_core.data import images
+from zoo_core.data import image_folder, images
 from zoo_core.data.datasets import cached, open_dataset
 from zoo_core.data.images import fit_image, read_image
 from zoo_core.io.errors import DataError, OptionError

@@ -1,6 +1,5 @@
 """The feature cache: what is counted is on the disk, whatever happens to the process."""
 
-import json
 import os
 from dataclasses import fields, replace
 from pathlib import Path
