@@ -102,16 +102,16 @@ def test_a_recipe_overrides_what_the_dataset_says():
     [
         ({"siez": 32}, "no setting 'siez'", "did you mean size"),
         ({"stored_size": 32}, "no setting 'stored_size'", "size"),
-        ({"size": 0}, "size must be a whole number above 0, not 0", ""),
-        ({"size": "32"}, "size must be a whole number above 0, not '32'", ""),
+        ({"size": 0}, "size must be a whole number of at least 1, not 0", ""),
+        ({"size": "32"}, "size must be a whole number of at least 1, not '32'", ""),
         ({"channels": 2}, "3 channels cannot become 2", ""),
         ({"mean": (0.1, 0.2)}, "mean has 2 numbers for 3 channels", ""),
         ({"mean": "0.5"}, "mean must be one number for each channel", ""),
         ({"std": (0.0,)}, "std must be above 0", ""),
         ({"mean": (float("nan"),)}, "mean must be one number for each channel", ""),
-        ({"size": 32, "resize": 31}, "resize must be a whole number of at least the size, 32", ""),
+        ({"size": 32, "resize": 31}, "resize must be at least the size, 32", ""),
         ({"resize": 40.0}, "resize must be a whole number", ""),
-        ({"interpolation": "cubic"}, "bilinear or bicubic, not 'cubic'", ""),
+        ({"interpolation": "cubic"}, "one of bilinear, bicubic, not 'cubic'", ""),
     ],
 )
 def test_settings_that_cannot_work_say_why(overrides, reason, hint):

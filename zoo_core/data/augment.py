@@ -1,9 +1,6 @@
-"""The words of `Recipe.augment`: what each means and what it draws for each picture.
+"""The words of `Recipe.augment`: what each means, what it draws for each image, and how words run.
 
-Everything here is small NumPy arrays, decided by `Draws`; augment_stages runs the words, and the
-pixels are moved by augment_numpy or augment_torch.
-
-Running augmentation words: which share a pass over the pixels, and what is mixed with what.
+Everything here is small NumPy arrays, decided by `Draws`; the pixels are moved by `Ops`.
 """
 
 from __future__ import annotations
@@ -19,6 +16,8 @@ from zoo_core.data.draws import Draws
 from zoo_core.data.ops import MovePlan, Ops
 from zoo_core.io.errors import OptionError, did_you_mean
 
+WORDS: dict[str, type[Augmentation]] = {}
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -26,6 +25,10 @@ class Augmentation:
 
     name: ClassVar[str]
     example: ClassVar[str]
+
+    def __init_subclass__(cls, example: str) -> None:
+        cls.name, cls.example = example.partition(":")[0], example
+        WORDS[cls.name] = cls
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -47,44 +50,35 @@ PIXELS = (1, 1 << 14)
 
 
 @dataclass(frozen=True)
-class Flip(Augmentation):
-    """Mirror left and right, one picture in two."""
-
-    name: ClassVar[str] = "flip"
-    example: ClassVar[str] = "flip"
+class Flip(Augmentation, example="flip"):
+    """Mirror left and right, one image in two."""
 
 
 @dataclass(frozen=True)
-class Crop(Augmentation):
+class Crop(Augmentation, example="crop:4"):
     """Pad with black pixels, then cut the old size out anywhere."""
 
     pixels: int = limited(*PIXELS)
-    name: ClassVar[str] = "crop"
-    example: ClassVar[str] = "crop:4"
     reflect: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
-class Shift(Crop):
-    """Shift by up to so many pixels; the mirrored picture fills the gap."""
+class Shift(Crop, example="shift:3"):
+    """Shift by up to so many pixels; the mirrored image fills the gap."""
 
-    name: ClassVar[str] = "shift"
-    example: ClassVar[str] = "shift:3"
     reflect: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Affine(Augmentation):
+class Affine(Augmentation, example="affine:rotate=10,shift=3,scale=0.1"):
     """Rotate by degrees, shift by pixels, grow or shrink by a share, each up to; black outside."""
 
     rotate: float = limited(0, 180, 0.0)
     shift: float = limited(0, PIXELS[1], 0.0)
     scale: float = limited(0, 0.99, 0.0)
-    name: ClassVar[str] = "affine"
-    example: ClassVar[str] = "affine:rotate=10,shift=3,scale=0.1"
 
     def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """From pixels of the result to pixels of the picture."""
+        """From pixels of the result to pixels of the image."""
         angle = np.radians(draws.uniform("affine.rotate", -self.rotate, self.rotate))
         factor = draws.uniform("affine.scale", 1 - self.scale, 1 + self.scale)
         cosine, sine = np.cos(angle) / factor, np.sin(angle) / factor
@@ -99,16 +93,14 @@ class Affine(Augmentation):
 
 
 @dataclass(frozen=True)
-class ResizedCrop(Augmentation):
+class ResizedCrop(Augmentation, example="resized_crop:224,scale=0.08-1"):
     """Cut a random part out, of a share of the area and 3:4 to 4:3, and bring it to a size."""
 
     size: int = limited(*PIXELS)
     scale: tuple[float, float] = limited(0.001, 1, (0.08, 1.0))
-    name: ClassVar[str] = "resized_crop"
-    example: ClassVar[str] = "resized_crop:224,scale=0.08-1"
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """Left, top, width, height of the parts, inside the picture."""
+        """Left, top, width, height of the parts, inside the image."""
         area = draws.uniform("resized_crop.area", *self.scale) * height * width
         ratio = np.exp(draws.uniform("resized_crop.ratio", math.log(3 / 4), math.log(4 / 3)))
         w = np.minimum(np.sqrt(area * ratio), width)
@@ -118,7 +110,7 @@ class ResizedCrop(Augmentation):
         return np.stack((left, top, w, h), axis=1)  # (B, 4)
 
     def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """From pixels of the result to pixels of the picture."""
+        """From pixels of the result to pixels of the image."""
         left, top, w, h = self.boxes(draws, height, width).T
         x_step, y_step, zero = w / self.size, h / self.size, np.zeros_like(w)
         # The centre of a pixel is half a pixel from its edge, in both sizes.
@@ -130,21 +122,17 @@ class ResizedCrop(Augmentation):
 
 
 @dataclass(frozen=True)
-class Resize(Augmentation):
-    """Bring the whole picture to a size."""
+class Resize(Augmentation, example="resize:224"):
+    """Bring the whole image to a size."""
 
     size: int = limited(*PIXELS)
-    name: ClassVar[str] = "resize"
-    example: ClassVar[str] = "resize:224"
 
 
 @dataclass(frozen=True)
-class Cutout(Augmentation):
-    """Cover a square, cut off at the picture's edge, with the mean colour."""
+class Cutout(Augmentation, example="cutout:8"):
+    """Cover a square, cut off at the image's edge, with the mean colour."""
 
     size: int = limited(*PIXELS)
-    name: ClassVar[str] = "cutout"
-    example: ClassVar[str] = "cutout:8"
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """Top, bottom, left, right, in whole pixels."""
@@ -153,12 +141,10 @@ class Cutout(Augmentation):
 
 
 @dataclass(frozen=True)
-class CutMix(Augmentation):
-    """Paste a box of the next picture in; its share of the area comes from Beta(alpha, alpha)."""
+class CutMix(Augmentation, example="cutmix:1.0"):
+    """Paste a box of the next image in; its share of the area comes from Beta(alpha, alpha)."""
 
     alpha: float = limited(0.01, 100)
-    name: ClassVar[str] = "cutmix"
-    example: ClassVar[str] = "cutmix:1.0"
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """Top, bottom, left, right, in whole pixels."""
@@ -174,11 +160,6 @@ def _boxes(
     left = draws.integers(f"{purpose}.x", 0, width - 1) - wide // 2
     edges = np.stack((top, top + tall, left, left + wide), axis=1)  # (B, 4)
     return edges.clip(0, np.array((height, height, width, width)))
-
-
-WORDS: dict[str, type[Augmentation]] = {
-    kind.name: kind for kind in (Flip, Crop, Shift, Affine, ResizedCrop, Resize, Cutout, CutMix)
-}
 
 
 def parse_augment(words: Sequence[str]) -> tuple[Augmentation, ...]:
@@ -238,9 +219,9 @@ class Move:
         pad = self.slide.pixels if self.slide else 0
         if pad >= min(height, width):
             raise OptionError(
-                f"augment: {pad} pixels to move by are too many for {width} x {height} pictures"
+                f"augment: {pad} pixels to move by are too many for {width} x {height} images"
             )
-        # Pictures to be mirrored are taken first, so that they lie together. Each result is cut out
+        # Images to be mirrored are taken first, so that they lie together. Each result is cut out
         # by where it starts in any case, and that brings everything back to its place.
         flips, places = 0, np.arange(len(indices))
         if self.flip:
@@ -261,23 +242,19 @@ Stage = Move | Affine | ResizedCrop | Resize
 
 
 def stages(words: Sequence[Augmentation]) -> tuple[Stage, ...]:
-    """The words that move pixels, as written; the first stage also takes the pictures."""
+    """The words that move pixels, as written; the first stage also takes the images."""
     result: list[Stage] = [Move()]
     for word in words:
-        last = result[-1]
-        # Mirroring before or after a shift makes no difference to what can come out.
-        if isinstance(word, Flip):
-            if isinstance(last, Move) and not last.flip:
-                result[-1] = Move(True, last.slide)
-            else:
-                result.append(Move(flip=True))
-        elif isinstance(word, Crop):
-            if isinstance(last, Move) and last.slide is None:
-                result[-1] = Move(last.flip, word)
-            else:
-                result.append(Move(slide=word))
-        elif isinstance(word, Affine | ResizedCrop | Resize):
+        if isinstance(word, Affine | ResizedCrop | Resize):
             result.append(word)
+        elif isinstance(word, Flip | Crop):
+            last = result[-1]
+            flip, slide = isinstance(word, Flip), word if isinstance(word, Crop) else None
+            # Mirroring before or after a shift makes no difference to what can come out.
+            if isinstance(last, Move) and not (last.flip if flip else last.slide):
+                result[-1] = Move(last.flip or flip, last.slide or slide)
+            else:
+                result.append(Move(flip, slide))
     return tuple(result)
 
 
@@ -289,7 +266,7 @@ def run_stages(
     todo: Sequence[Stage],
     interpolation: str,
 ) -> Any:
-    """The pictures `indices` out of `images`, taken through all stages."""
+    """The images `indices` out of `images`, taken through all stages."""
     for stage in todo:
         height, width, channels = images.shape[1:]
         if isinstance(stage, Move):
@@ -306,15 +283,15 @@ def run_stages(
 
 @dataclass(frozen=True)
 class Mixing:
-    """How much of each picture stays: nothing of what is in its box, a share of the rest."""
+    """How much of each image stays: nothing of what is in its box, a share of the rest."""
 
-    weight: np.ndarray  # float32 (B,), what is left of the picture, and so of its label
+    weight: np.ndarray  # float32 (B,), what is left of the image, and so of its label
     keep: np.ndarray  # float32 (B,), the share outside the box
     boxes: np.ndarray | None  # int64 (B, 4): top, bottom, left, right
 
 
 def mixing(draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width: int) -> Mixing:
-    """MixUp, CutMix, or for each picture one of the two, by a coin."""
+    """MixUp, CutMix, or for each image one of the two, by a coin."""
     ones = np.ones(len(draws.positions))
     keep = draws.beta("mixup", mixup) if mixup else ones
     if cutmix is None:

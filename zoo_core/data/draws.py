@@ -1,12 +1,8 @@
 """Random numbers by address: each is a function of (seed, epoch, purpose, position) alone.
 
 There is no generator to advance, so nothing depends on what was drawn before, in which process, or
-with which version of NumPy: the bits come from a hash that is written out below.
-
-Which pictures are used: seeded parts of a training set, as sorted arrays of picture numbers.
-
-A picture's place in the lottery depends on the seed and on its number alone, so that a smaller part
-lies inside a larger one, and the parts are the same on every machine.
+with which version of NumPy: the bits come from a hash that is written out below. The parts of a
+training set are drawn in the same way, so that a smaller part lies inside a larger one.
 """
 
 from __future__ import annotations
@@ -80,11 +76,11 @@ def permutation(n: int, seed: int, epoch: int = 0, purpose: str = "order") -> np
 def subset_indices(
     n: int, fraction: float, seed: int, labels: np.ndarray | None = None
 ) -> np.ndarray:
-    """That fraction of n pictures; given their labels, the same fraction of each class."""
+    """That fraction of n images; given their labels, the same fraction of each class."""
     chosen, _ = _part(np.arange(n), fraction, seed, "subset", labels)
     if not len(chosen):
         raise OptionError(
-            f"a subset of {fraction:g} of {n:,} pictures has no picture in it",
+            f"a subset of {fraction:g} of {n:,} images has no image in it",
             "choose a larger subset, or 1 for all",
         )
     return chosen
@@ -95,16 +91,16 @@ def train_validation(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What is left to train on, and the fraction kept for validation.
 
-    `labels` are those of the whole split, indexed by picture number; given, each class gives the
-    same fraction of its pictures.
+    `labels` are those of the whole split, indexed by image number; given, each class gives the
+    same fraction of its images.
     """
     validation, train = _part(indices, fraction, seed, "validation", labels)
     if not len(train) or (fraction > 0 and not len(validation)):
         kind = "training" if not len(train) else "validation"
         raise OptionError(
-            f"a validation_fraction of {fraction:g} of {len(indices):,} pictures leaves none "
+            f"a validation_fraction of {fraction:g} of {len(indices):,} images leaves none "
             f"for {kind}",
-            "choose another validation_fraction, or use more pictures",
+            "choose another validation_fraction, or use more images",
         )
     return train, validation
 
@@ -118,8 +114,8 @@ def _part(
     if labels is None:
         order = np.argsort(bits)
     else:
-        # A picture that comes k-th in its class of m has the rank (k + 1/2) / m: cutting the line
-        # of ranks anywhere takes the same share of every class, to within one picture.
+        # An image that comes k-th in its class of m has the rank (k + 1/2) / m: cutting the line
+        # of ranks anywhere takes the same share of every class, to within one image.
         classes = labels[indices]
         by_class = np.lexsort((bits, classes))
         _, starts, counts = np.unique(classes[by_class], return_index=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Batches of pictures from memory: gathered, augmented and normalised as whole arrays.
+"""Batches of images from memory: gathered, augmented and normalised as whole arrays.
 
 Batch k of epoch e is a function of the settings, e and k. Nothing is remembered from one batch to
 the next, so that it is the same after a resume and with any number of processes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +30,16 @@ from zoo_core.data.ops import open_ops
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError
 
-if TYPE_CHECKING:
-    pass
+EVALUATION_BATCH = 256
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One step's pictures, as arrays of the backend."""
+    """One step's images, as arrays of the backend."""
 
     images: Any  # float32 (B, c, h, w), normalised
     labels: Any  # int64 (B,), or None where the split has none
-    indices: np.ndarray  # int64 (B,), which pictures of the split
+    indices: np.ndarray  # int64 (B,), which images of the split
     mixed_labels: Any = None  # int64 (B,): labels of what MixUp or CutMix mixed in
     weight: Any = None  # float32 (B,): the share of `labels`; the rest is that of `mixed_labels`
 
@@ -48,7 +47,7 @@ class Batch:
         return len(self.indices)
 
     def split(self, parts: int) -> list[Batch]:
-        """The same pictures in so many nearly equal batches, without empty ones."""
+        """The same images in so many nearly equal batches, without empty ones."""
         if parts == 1:
             return [self]
         edges = [len(self) * number // parts for number in range(parts + 1)]
@@ -62,7 +61,7 @@ class Batch:
     def targets(self, classes: int, smoothing: float = 0.0) -> np.ndarray:
         """The probability of each class that a model should say, (B, classes); of NumPy's labels.
 
-        Mixed as the pictures are, then with this share spread evenly over all classes.
+        Mixed as the images are, then with this share spread evenly over all classes.
         """
         one_hot = np.eye(classes, dtype=np.float32)
         wanted = one_hot[self.labels]
@@ -77,7 +76,7 @@ def _slice(array: Any, start: int, end: int) -> Any:
 
 
 class Loader:
-    """The batches of a split, or of the pictures `indices` of it, epoch after epoch."""
+    """The batches of a split, or of the images `indices` of it, epoch after epoch."""
 
     def __init__(
         self,
@@ -112,7 +111,7 @@ class Loader:
         self._cutmix = next((word for word in words if isinstance(word, CutMix)), None)
         self._ops = open_ops(backend, device, channels_last)
         self._finish = preprocess.finisher(self._ops)
-        # A plain reference on the CPU: the pictures stay bytes, and there is one copy of them.
+        # A plain reference on the CPU: the images stay bytes, and there is one copy of them.
         self._images, self._rows = self._ops.place(split.images, self.indices)
         self._order: tuple[int, np.ndarray] = (-1, self.indices)
 
@@ -120,17 +119,17 @@ class Loader:
         if self.batch_size < 1 or not 0 <= self.rank < self.world:
             raise OptionError(
                 f"batch_size {self.batch_size} and shard {self.rank} of {self.world} cannot be",
-                "batches have at least 1 picture; shards count from 0",
+                "batches have at least 1 image; shards count from 0",
             )
         if not len(self):
             raise OptionError(
-                f"{len(self.indices):,} pictures do not fill a batch of {self.batch_size}",
-                "choose a smaller batch_size, or more pictures",
+                f"{len(self.indices):,} images do not fill a batch of {self.batch_size}",
+                "choose a smaller batch_size, or more images",
             )
         sizes = [word.size for word in words if isinstance(word, Resize | ResizedCrop)]
         if sizes and sizes[-1] != self.preprocess.size:
             raise OptionError(
-                f"augment makes pictures of {sizes[-1]} pixels where preprocess makes "
+                f"augment makes images of {sizes[-1]} pixels where preprocess makes "
                 f"{self.preprocess.size}",
                 f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree",
             )
@@ -154,7 +153,7 @@ class Loader:
         start = first + size * self.rank // self.world
         count = first + size * (self.rank + 1) // self.world - start
         mixed = self.mixup > 0 or self._cutmix is not None
-        # A picture is mixed with the one after it in the epoch's order, which is random already;
+        # An image is mixed with the one after it in the epoch's order, which is random already;
         # so one more is made than asked for. An empty part is cut from a batch of one.
         positions = np.arange(start, start + max(count, 1) + mixed) % len(self.indices)
         chosen = self._epoch_order(epoch)[positions]
@@ -194,6 +193,3 @@ class Loader:
             order = permutation(count, self.seed, epoch) if self.shuffle else np.arange(count)
             self._order = (epoch, order)
         return self._order[1]
-
-
-EVALUATION_BATCH = 256

@@ -1,6 +1,6 @@
-"""What a framework must be able to do to a batch of pictures, so that the loader can use it.
+"""What a framework must be able to do to a batch of images, and how NumPy does it.
 
-Batches of pictures in NumPy: for trainers without torch, and for torch on the CPU.
+NumpyOps serves trainers without torch, and torch on the CPU; zoo_core.torch.ops has the rest.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey: ITU-R 601, as in
 
 @dataclass(frozen=True)
 class MovePlan:
-    """Which pictures to take, how many of them to mirror, how to pad, and what to cut out then."""
+    """Which images to take, how many of them to mirror, how to pad, and what to cut out then."""
 
     indices: np.ndarray  # int64 (B,), those that are mirrored first
     flips: int = 0  # how many are mirrored
     pad: int = 0  # pixels added on all sides
-    reflect: bool = False  # fill them with the mirrored picture; otherwise they are black
-    starts: np.ndarray | None = None  # int64 (B,), where each result starts in the padded pictures
+    reflect: bool = False  # fill them with the mirrored image; otherwise they are black
+    starts: np.ndarray | None = None  # int64 (B,), where each result starts in the padded images
 
 
 class Ops(Protocol):
-    """What one framework does to whole batches. Pictures are (B, h, w, c), values 0 to 255."""
+    """What one framework does to whole batches. Images are (B, h, w, c), values 0 to 255."""
 
     def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Any, np.ndarray]:
-        """The pictures where this framework can reach them, and where `indices` are in there."""
+        """The images where this framework can reach them, and where `indices` are in there."""
 
     def put(self, array: np.ndarray) -> Any:
-        """A small array, beside the pictures."""
+        """A small array, beside the images."""
 
     def move(self, images: Any, plan: MovePlan) -> Any:
-        """Take pictures out of many, mirror some, shift each by whole pixels."""
+        """Take images out of many, mirror some, shift each by whole pixels."""
 
     def warp(self, images: Any, matrices: np.ndarray, size: tuple[int, int], clamp: bool) -> Any:
-        """Sample each picture along an affine map, bilinearly; black, or clamped, outside."""
+        """Sample each image along an affine map, bilinearly; black, or clamped, outside."""
 
     def resize(self, images: Any, size: tuple[int, int], interpolation: str) -> Any:
-        """All pictures in another size, smoothed where that is smaller."""
+        """All images in another size, smoothed where that is smaller."""
 
     def recolour(self, images: Any, channels: int) -> Any:
-        """Grey pictures from coloured ones, or the other way round."""
+        """Grey images from coloured ones, or the other way round."""
 
     def normaliser(self, scale: np.ndarray, bias: np.ndarray, size: int) -> Callable[[Any], Any]:
         """images * scale + bias by channel, as float32 (B, c, h, w). The rest works on these."""
 
     def cover(self, images: Any, boxes: np.ndarray) -> Any:
-        """Set a box of each picture to 0."""
+        """Set a box of each image to 0."""
 
     def mix(self, images: Any, keep: np.ndarray, boxes: np.ndarray | None) -> Any:
-        """All pictures but the last, each with what it does not keep from the one after it."""
+        """All images but the last, each with what it does not keep from the one after it."""
 
 
 def open_ops(backend: str, device: Any = "cpu", channels_last: bool = False) -> Ops:
@@ -75,7 +75,7 @@ BLOCK = 100_000  # values to work on at a time: as floats they fit into a core's
 
 
 class NumpyOps:
-    """See augment_ops.Ops."""
+    """Ops on arrays in memory."""
 
     def __init__(self, channels_last: bool = False) -> None:
         self.channels_last = channels_last
@@ -105,7 +105,7 @@ class NumpyOps:
                 batch[:, :, -pad:] = batch[:, :, -pad - 2 : -2 * pad - 2 : -1]
                 batch[:, :pad] = batch[:, 2 * pad : pad : -1]
                 batch[:, -pad:] = batch[:, -pad - 2 : -2 * pad - 2 : -1]
-        # Every place where a picture could start has a window, all in the same memory; taking
+        # Every place where an image could start has a window, all in the same memory; taking
         # windows copies whole rows, which are items here, and no pixel is looked at.
         item = batch.itemsize
         row, pitch = width * channels, (width + 2 * pad) * channels
@@ -140,7 +140,7 @@ class NumpyOps:
     def resize(self, images: np.ndarray, size: tuple[int, int], interpolation: str) -> np.ndarray:
         _, height, width, _ = images.shape
         planes = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")  # (B, c, h, w)
-        # One product for each picture and channel, so that a batch of any size rounds the same.
+        # One product for each image and channel, so that a batch of any size rounds the same.
         planes = planes @ resize_weights(width, size[1], interpolation).T
         result: np.ndarray = resize_weights(height, size[0], interpolation) @ planes
         return result.clip(0, 255).transpose(0, 2, 3, 1)
@@ -155,7 +155,7 @@ class NumpyOps:
     def normaliser(
         self, scale: np.ndarray, bias: np.ndarray, size: int
     ) -> Callable[[np.ndarray], np.ndarray]:
-        # One number for each value of a picture: the inner loop is then as long as the picture.
+        # One number for each value of an image: the inner loop is then as long as the image.
         spread = np.tile if self.channels_last else np.repeat
         scale, bias = spread(scale, size * size), spread(bias, size * size)
 

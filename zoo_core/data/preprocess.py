@@ -1,6 +1,6 @@
-"""What happens to every picture before a model sees it; this travels in run.json and with weights.
+"""What happens to every image before a model sees it; this travels in run.json and with weights.
 
-The loader and `preprocess(picture)` share `finisher`, so that one picture gives the same bits alone
+The loader and `preprocess(image)` share `finisher`, so that one image gives the same bits alone
 as it gave in a batch of training or evaluation.
 """
 
@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,22 @@ import numpy as np
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.ops import LUMA, Ops, open_ops
 from zoo_core.io.errors import OptionError, did_you_mean
+from zoo_core.spec.recipe import Rule, check_rules, count, one_of
 
 SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
-INTERPOLATIONS = ("bilinear", "bicubic")
+
+
+def _numbers(value: Any) -> bool:
+    values = value if isinstance(value, list | tuple) else (value,)
+    return all(isinstance(one, int | float) and math.isfinite(one) for one in values)
+
+
+RULES = {
+    **dict.fromkeys(("size", "channels", "stored_size", "stored_channels"), count()),
+    "resize": count(0),
+    "interpolation": one_of("bilinear", "bicubic"),
+    **dict.fromkeys(("mean", "std"), Rule(_numbers, "one number for each channel")),
+}
 
 
 @dataclass(frozen=True)
@@ -32,43 +46,31 @@ class Preprocess:
     std: tuple[float, ...]
     resize: int = 0  # larger than `size`: resize to this, then cut `size` out of the middle
     interpolation: str = "bilinear"  # or bicubic: from the stored size to `size` or `resize`
-    stored_size: int = 0  # of the pictures in the dataset; 0: as `size`
+    stored_size: int = 0  # of the images in the dataset; 0: as `size`
     stored_channels: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stored_size", self.stored_size or self.size)
-        object.__setattr__(self, "stored_channels", self.stored_channels or self.channels)
-        for name in ("size", "channels", "stored_size", "stored_channels"):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            _need(whole and value >= 1, f"{name} must be a whole number above 0, not {value!r}")
+        change = partial(object.__setattr__, self)
+        change("stored_size", self.stored_size or self.size)
+        change("stored_channels", self.stored_channels or self.channels)
+        check_rules("preprocess", vars(self), RULES)
         _need(
-            type(self.resize) is int and (self.resize == 0 or self.resize >= self.size),
-            f"resize must be a whole number of at least the size, {self.size}, not {self.resize!r}",
-        )
-        pair = {self.channels, self.stored_channels}
-        _need(
-            len(pair) == 1 or pair == {1, 3},
+            self.channels == self.stored_channels
+            or {self.channels, self.stored_channels} == {1, 3},
             f"{self.stored_channels} channels cannot become {self.channels}; 1 and 3 can",
         )
         for name in ("mean", "std"):
-            values = getattr(self, name)
-            values = (values,) if isinstance(values, int | float) else values  # --set mean=0.5
-            ok = isinstance(values, list | tuple) and all(
-                isinstance(value, int | float) and math.isfinite(value) for value in values
-            )
-            _need(ok, f"{name} must be one number for each channel, not {values!r}")
-            values = tuple(float(value) for value in values)
-            values = values * self.channels if len(values) == 1 else values
+            value = getattr(self, name)
+            values = tuple(map(float, value if isinstance(value, list | tuple) else (value,)))
+            change(name, values * self.channels if len(values) == 1 else values)
+            found = len(getattr(self, name))
             _need(
-                len(values) == self.channels,
-                f"{name} has {len(values)} numbers for {self.channels} channels",
+                found == self.channels, f"{name} has {found} numbers for {self.channels} channels"
             )
-            object.__setattr__(self, name, values)
-        _need(all(value > 0 for value in self.std), f"std must be above 0, not {self.std!r}")
+        _need(min(self.std) > 0, f"std must be above 0, not {self.std!r}")
         _need(
-            self.interpolation in INTERPOLATIONS,
-            f"interpolation must be {' or '.join(INTERPOLATIONS)}, not {self.interpolation!r}",
+            self.resize == 0 or self.resize >= self.size,
+            f"resize must be at least the size, {self.size}, not {self.resize!r}",
         )
 
     @classmethod
@@ -83,7 +85,7 @@ class Preprocess:
         mean, std = dataset.mean, dataset.std
         if dataset.channels == 3 and wanted["channels"] == 1 and len(mean) == 3:
             mean = (sum(a * b for a, b in zip(mean, LUMA, strict=True)),)
-            std = (sum(std) / 3,)  # the colours of a picture rise and fall together
+            std = (sum(std) / 3,)  # the colours of an image rise and fall together
         return cls(**{"mean": mean, "std": std, **stored, **wanted})
 
     @classmethod
@@ -99,7 +101,7 @@ class Preprocess:
         return {key: value for key, value in record.items() if key != "resize" or value}
 
     def finisher(self, ops: Ops) -> Callable[[Any], Any]:
-        """The way from stored or augmented pictures to what the model is given."""
+        """The way from stored or augmented images to what the model is given."""
         # (x / 255 - mean) / std, as one multiplication and one addition.
         std = np.array(self.std)
         scale, bias = 1 / (255 * std), -np.array(self.mean) / std
@@ -117,43 +119,43 @@ class Preprocess:
 
         return finish
 
-    def __call__(self, picture: Any, *, backend: str = "torch", device: Any = "cpu") -> Any:
+    def __call__(self, image: Any, *, backend: str = "torch", device: Any = "cpu") -> Any:
         """One PIL image, file or uint8 array (h, w, c), as the model is given it."""
-        return self.batch([picture], backend=backend, device=device)[0]  # float32 (c, h, w)
+        return self.batch([image], backend=backend, device=device)[0]  # float32 (c, h, w)
 
     def batch(
         self,
-        pictures: Sequence[Any],
+        images: Sequence[Any],
         *,
         backend: str = "torch",
         device: Any = "cpu",
         channels_last: bool = False,
     ) -> Any:
-        """The same for several pictures: float32 (B, c, h, w)."""
-        stored = np.stack([self._stored(picture) for picture in pictures])
+        """The same for several images: float32 (B, c, h, w)."""
+        stored = np.stack([self._stored(image) for image in images])
         ops = open_ops(backend, device, channels_last)
         images, _ = ops.place(stored, np.arange(len(stored)))
         return self.finisher(ops)(images)
 
-    def _stored(self, picture: Any) -> np.ndarray:
-        """The picture as the dataset would keep it."""
+    def _stored(self, image: Any) -> np.ndarray:
+        """The image as the dataset would keep it."""
         shape = (self.stored_size, self.stored_size, self.stored_channels)
-        if isinstance(picture, np.ndarray):
-            picture = picture[:, :, None] if picture.ndim == 2 else picture
+        if isinstance(image, np.ndarray):
+            image = image[:, :, None] if image.ndim == 2 else image
             _need(
-                picture.dtype == np.uint8 and picture.ndim == 3,
-                f"a picture must be uint8 (h, w, c), not {picture.dtype} {picture.shape}",
+                image.dtype == np.uint8 and image.ndim == 3,
+                f"an image must be uint8 (h, w, c), not {image.dtype} {image.shape}",
             )
-            if picture.shape == shape:
-                return np.asarray(picture)
+            if image.shape == shape:
+                return np.asarray(image)
             from PIL import Image
 
-            picture = Image.fromarray(picture[:, :, 0] if picture.shape[2] == 1 else picture)
+            image = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
         from zoo_core.data.images import fit_image, read_image
 
-        if isinstance(picture, str | os.PathLike):
-            return read_image(picture, *shape[1:])
-        return fit_image(picture, *shape[1:])
+        if isinstance(image, str | os.PathLike):
+            return read_image(image, *shape[1:])
+        return fit_image(image, *shape[1:])
 
 
 def _known(record: Mapping[str, Any], names: Sequence[str]) -> None:

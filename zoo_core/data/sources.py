@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -139,7 +139,7 @@ ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
 LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB
 MOST_FILES = 100_000  # looked at in one folder tree
 
-Opener = Callable[[], IO[bytes] | None]
+Opener = Callable[[], Any]  # gives an open file
 
 
 class NotThere(DataError):
@@ -255,10 +255,11 @@ def _walk(root: Path) -> Iterator[tuple[str, Opener]]:
 
 def _read_one(opener: Opener, name: str, size: int) -> bytes:
     """The bytes of one file, unpacked if it is gzip, if there are no more than `size`."""
-    file = opener()
-    assert file is not None  # it is a regular file
     try:
-        with file, gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file as content:
+        with (
+            opener() as file,
+            gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file as content,
+        ):
             data = content.read(size + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is truncated or damaged: {error}") from error

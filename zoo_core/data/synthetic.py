@@ -1,7 +1,7 @@
 """Coloured shapes: a small dataset that needs no network and is the same on every machine.
 
 All arithmetic is on whole numbers and all randomness is PCG64's raw output, which numpy promises
-never to change. One shape in one picture: its place, size, turn and colours say nothing about the
+never to change. One shape in one image: its place, size, turn and colours say nothing about the
 class, so that a network has to look at the form.
 """
 
@@ -13,65 +13,45 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.io.errors import OptionError
+from zoo_core.spec.recipe import Rule, between, check_rules
 
 FINER = 3  # samples along each side of a pixel: soft edges
-BLOCK = 100  # pictures drawn at once
+BLOCK = 100  # images drawn at once
 
 
-def _circle(a: Any, b: Any) -> Any:
+def _disc(a: Any, b: Any) -> Any:
     return a * a + b * b < 940**2
-
-
-def _ring(a: Any, b: Any) -> Any:
-    return _circle(a, b) & (a * a + b * b > 560**2)
 
 
 def _square(a: Any, b: Any) -> Any:
     return np.maximum(abs(a), abs(b)) < 820
 
 
-def _frame(a: Any, b: Any) -> Any:
-    return _square(a, b) & (np.maximum(abs(a), abs(b)) > 480)
-
-
-def _triangle(a: Any, b: Any) -> Any:
-    return (b < 760) & (16 * abs(a) < 9 * (b + 960))
-
-
 def _plus(a: Any, b: Any) -> Any:
     return (np.minimum(abs(a), abs(b)) < 270) & (np.maximum(abs(a), abs(b)) < 960)
 
 
-def _cross(a: Any, b: Any) -> Any:
-    return _plus((a + b) * 5 // 7, (a - b) * 5 // 7)
-
-
-def _diamond(a: Any, b: Any) -> Any:
-    return 3 * abs(a) + 2 * abs(b) < 2040
-
-
-def _moon(a: Any, b: Any) -> Any:
-    return _circle(a, b) & ((a - 480) ** 2 + b * b > 760**2)
-
-
-def _stripes(a: Any, b: Any) -> Any:
-    return _square(a, b) & ((b + 820) // 328 % 2 == 0)
-
-
 SHAPES: dict[str, Callable[[Any, Any], Any]] = {
-    "circle": _circle,
+    "circle": _disc,
     "square": _square,
-    "triangle": _triangle,
+    "triangle": lambda a, b: (b < 760) & (16 * abs(a) < 9 * (b + 960)),
     "plus": _plus,
-    "cross": _cross,
-    "ring": _ring,
-    "frame": _frame,
-    "diamond": _diamond,
-    "moon": _moon,
-    "stripes": _stripes,
+    "cross": lambda a, b: _plus((a + b) * 5 // 7, (a - b) * 5 // 7),
+    "ring": lambda a, b: _disc(a, b) & (a * a + b * b > 560**2),
+    "frame": lambda a, b: _square(a, b) & (np.maximum(abs(a), abs(b)) > 480),
+    "diamond": lambda a, b: 3 * abs(a) + 2 * abs(b) < 2040,
+    "moon": lambda a, b: _disc(a, b) & ((a - 480) ** 2 + b * b > 760**2),
+    "stripes": lambda a, b: _square(a, b) & ((b + 820) // 328 % 2 == 0),
 }
 CLASSES = tuple(SHAPES)
+RULES = {
+    "classes": between(2, len(CLASSES)),
+    "image_size": between(8, 256),
+    "channels": Rule(lambda v: type(v) is int and v in (1, 3), "1 or 3"),
+    "train_size": between(1, 100_000),
+    "test_size": between(1, 100_000),
+    "seed": between(0, 2**63),
+}
 
 
 def synthetic(
@@ -84,22 +64,11 @@ def synthetic(
     seed: int = 0,
 ) -> dict[str, Any]:
     """The target of the dataset entry `synthetic`."""
-    for name, value, low, high in (
-        ("classes", classes, 2, len(CLASSES)),
-        ("image_size", image_size, 8, 256),
-        ("channels", channels, 1, 3),
-        ("train_size", train_size, 1, 100_000),
-        ("test_size", test_size, 1, 100_000),
-        ("seed", seed, 0, 2**63),
-    ):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not low <= value <= high or (name == "channels" and value == 2):
-            wanted = "1 or 3" if name == "channels" else f"a whole number, {low} to {high}"
-            raise OptionError(f"synthetic: {name} must be {wanted}, not {value!r}")
+    check_rules("synthetic", locals(), RULES)
     arrays: dict[str, Any] = {"classes": CLASSES[:classes]}
     for part, count, stream in (("train", train_size, 0), ("test", test_size, 1)):
         bits = np.random.PCG64([seed, stream])
-        # Whole blocks are drawn and then cut, so that fewer pictures are the first of many.
+        # Whole blocks are drawn and then cut, so that fewer images are the first of many.
         labels = np.arange(-(-count // BLOCK) * BLOCK, dtype=np.int64) % classes
         blocks = [_draw(block, image_size, bits) for block in labels.reshape(-1, BLOCK)]
         images, labels = np.concatenate(blocks)[:count], labels[:count]
@@ -110,14 +79,14 @@ def synthetic(
 
 
 def _draw(labels: np.ndarray, size: int, bits: np.random.PCG64) -> np.ndarray:
-    """One shape a picture: uint8 (n, size, size, 3)."""
+    """One shape an image: uint8 (n, size, size, 3)."""
     count = len(labels)
 
     def below(bound: int, *shape: int) -> np.ndarray:
         raw = bits.random_raw((count, *shape))
         return ((raw >> np.uint64(32)) * np.uint64(bound) >> np.uint64(32)).astype(np.int64)
 
-    # Where the shape is, in parts of 1024 of half a picture; how large; how far it is turned.
+    # Where the shape is, in parts of 1024 of half an image; how large; how far it is turned.
     x, y = below(401) - 200, below(401) - 200
     radius = 480 + below(260)
     turns = [math.radians(degrees) for degrees in range(-15, 16)]
@@ -146,8 +115,8 @@ def _draw(labels: np.ndarray, size: int, bits: np.random.PCG64) -> np.ndarray:
 
     slope = (shade[:, None, :] * (2 * np.arange(size) - size)[None, :, None]) // (2 * size)
     ground = (ground[:, None, :] + slope)[:, :, None, :]  # (n, size, 1, 3)
-    picture = ground + (ink[:, None, None, :] - ground) * cover // FINER**2
+    drawn = ground + (ink[:, None, None, :] - ground) * cover // FINER**2
     noise = bits.random_raw((count, size, size)).astype("<u8")  # of 8 bytes, 6 are used
     noise = noise.view(np.uint8).reshape(count, size, size, 8)[..., :6].astype(np.int64)
     grain = (noise[..., :3] + noise[..., 3:] - 255) // 16
-    return np.asarray(np.clip(picture + grain, 0, 255), np.uint8)
+    return np.asarray(np.clip(drawn + grain, 0, 255), np.uint8)

@@ -113,8 +113,9 @@ def read(source: IO[bytes] | bytes | Path) -> dict[str, np.ndarray]:
     if isinstance(source, Path):
         with source.open("rb") as file:
             return read(file)
-    file = io.BytesIO(source) if isinstance(source, bytes) else source
-    return read_arrays(file, read_header(file))
+    if isinstance(source, bytes):
+        return read(io.BytesIO(source))
+    return read_arrays(source, read_header(source))
 
 
 def read_header(file: IO[bytes]) -> Header:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from zoo_core.io.errors import EntryError
+from zoo_core.io.errors import EntryError, OptionError
 
 NAME = re.compile(r"[a-z0-9]+([_-][a-z0-9]+)*")
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -63,6 +63,10 @@ def count(least: int = 1) -> Rule:
     return Rule(lambda v: whole(v) and v >= least, f"a whole number of at least {least}")
 
 
+def between(low: int, high: int) -> Rule:
+    return Rule(lambda v: whole(v) and low <= v <= high, f"a whole number, {low} to {high}")
+
+
 def number(low: float, high: float = math.inf, *, above: bool = False) -> Rule:
     """above: the lower limit itself is refused."""
 
@@ -95,6 +99,13 @@ TEXTS = Rule(
     "a tuple of strings",
 )
 OPTIONS = Rule(_is_options, "a mapping from option names to values")
+
+
+def check_rules(owner: str, values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+    """Refuse options that break a rule."""
+    for name, rule in rules.items():
+        if not rule.holds(values[name]):
+            raise OptionError(f"{owner}: {name} must be {rule.words}, not {values[name]!r}")
 
 
 class Checked:
