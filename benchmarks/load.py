@@ -82,7 +82,7 @@ def plain_digest(path: Path) -> str:
 
 def zoo_digest(path: Path) -> str:
     with path.open("rb") as file:
-        return digest_of(file, rehash=True)
+        return digest_of(file)
 
 
 def compare(

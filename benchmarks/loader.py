@@ -2,10 +2,10 @@
 
     python benchmarks/loader.py
 
-The usual way is a Dataset that makes a PIL image of each picture, ToTensor, Normalize and a
+The usual way is a Dataset that makes a PIL image of each array, ToTensor, Normalize and a
 DataLoader with 0 and with 2 workers; ratios are against the better of the two. Also printed: the
 share of an MLP's training epoch that goes into data, and the peak memory of an epoch. CIFAR-10 is
-used if it is in the cache, random pictures of the same shape otherwise: the times are the same.
+used if it is in the cache, random images of the same shape otherwise: the times are the same.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ BATCH = 128
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 PREPROCESS = Preprocess(32, 3, MEAN, STD)
 WORDS = ("flip", "crop:4")
-USUAL_PICTURES = 10_000  # enough for the slow side; the rate does not depend on it
+USUAL_IMAGES = 10_000  # enough for the slow side; the rate does not depend on it
 ROUNDS, STRETCH = 5, 40  # epochs, batches
 
 
-def training_pictures() -> Split:
+def training_images() -> Split:
     from zoo_core.data.datasets import open_dataset
 
     try:
@@ -47,7 +47,7 @@ def training_pictures() -> Split:
 
 
 def usual(split: Split, augmented: bool, workers: int) -> Iterator[int]:
-    """Batch sizes of one epoch, the way a tutorial loads pictures."""
+    """Batch sizes of one epoch, the way a tutorial loads images."""
     from PIL import Image
     from torch.utils.data import DataLoader, Dataset
     from torchvision import transforms
@@ -62,7 +62,7 @@ def usual(split: Split, augmented: bool, workers: int) -> Iterator[int]:
 
     class Pictures(Dataset):
         def __len__(self) -> int:
-            return USUAL_PICTURES
+            return USUAL_IMAGES
 
         def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
             return transform(Image.fromarray(split.images[index])), labels[index]
@@ -103,7 +103,7 @@ def compare(split: Split, augment: tuple[str, ...]) -> None:
         for name, epoch in sides.items():
             best[name] = max(best[name], rate(epoch))
     reference = max(best["usual, 0 workers"], best["usual, 2 workers"])
-    print(f"\n{' + '.join(augment) or 'plain'}: pictures a second, best of {ROUNDS} epochs")
+    print(f"\n{' + '.join(augment) or 'plain'}: images a second, best of {ROUNDS} epochs")
     for name, value in best.items():
         print(f"  {name:20s}{value:12,.0f}{value / reference:8.1f}x")
 
@@ -156,8 +156,8 @@ def peak_memory() -> None:
 def main() -> None:
     if sys.argv[1:] == ["--memory"]:
         return peak_memory()
-    split = training_pictures()
-    print(f"{len(split):,} pictures, batch {BATCH}, {torch.get_num_threads()} threads")
+    split = training_images()
+    print(f"{len(split):,} images, batch {BATCH}, {torch.get_num_threads()} threads")
     for augment in ((), WORDS):
         compare(split, augment)
     print("\nshare of an mlp training epoch (3072-512-256-10, Adam) that goes into data")
@@ -170,7 +170,7 @@ def main() -> None:
     memory = json.loads(output)
     batch = BATCH * 32 * 32 * 3 * 4
     ratio = (memory["grown"] - 2 * batch) / memory["data"]
-    print(f"\npeak memory of an epoch, less two batches: {ratio:.2f}x the uint8 pictures")
+    print(f"\npeak memory of an epoch, less two batches: {ratio:.2f}x the uint8 images")
 
 
 if __name__ == "__main__":

@@ -200,8 +200,8 @@ def test_the_stored_pictures_are_never_changed(name, backend):
         ({"augment": ("resize:12",)}, "images of 12 pixels where preprocess makes 10"),
         ({"batch_size": 0}, "batch_size 0"),
         ({"shard": (2, 2)}, "shard 2 of 2"),
-        ({"batch_size": 64, "drop_last": True}, "53 pictures do not fill a batch of 64"),
-        ({"indices": np.arange(0)}, "0 pictures do not fill"),
+        ({"batch_size": 64, "drop_last": True}, "53 images do not fill a batch of 64"),
+        ({"indices": np.arange(0)}, "0 images do not fill"),
         ({"backend": "jax"}, "torch or numpy, not 'jax'"),
     ],
 )

@@ -1,5 +1,6 @@
 """The feature cache: what is counted is on the disk, whatever happens to the process."""
 
+import hashlib
 import os
 from dataclasses import fields, replace
 from pathlib import Path
@@ -116,6 +117,11 @@ def test_a_damaged_block_is_the_only_one_that_is_computed_again():
     assert place_of().load_sound(lambda line: None) is None
     assert fill(place_of()) == [4]
     assert place_of().path.read_bytes() == whole and place_of().verify() == "ok"
+
+
+def test_the_file_begins_as_in_version_0_1_whose_unfinished_files_are_completed():
+    found = hashlib.sha256(layout().before).hexdigest()
+    assert found == "942bd085386f3193a6f716ebc54590e44221a6874f5ad4ec7382abf7b5db1f13"
 
 
 @pytest.mark.parametrize("left", [0, 100, 3000])
