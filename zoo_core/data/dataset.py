@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -80,30 +79,33 @@ def check_arrays(
         raise DataError(
             f"there is an unknown array {unknown[0]!r}", f"they are called {', '.join(NAMES)}"
         )
-    if "train_images" not in given:
+    parts = [part for part in ("train", "test") if f"{part}_images" in given]
+    labelled = [part for part in ("train", "test") if f"{part}_labels" in given]
+    if "train" not in parts:
         raise DataError("there are no train_images")
-    arrays = {name: _checked_images(given[name], name) for name in NAMES[::2] if name in given}
-    if len({images.shape[1:] for images in arrays.values()}) > 1:
-        raise DataError("training and test images differ in shape")
-    labels = {name: given[name] for name in NAMES[1::2] if name in given}
-    if labels and {name.replace("labels", "images") for name in labels} != set(arrays):
+    if labelled and labelled != parts:
         raise DataError("there are labels for some of the images only")
+    arrays: dict[str, np.ndarray] = {}
+    for part in parts:
+        images = arrays[f"{part}_images"] = _checked_images(given, f"{part}_images")
+        if labelled:
+            arrays[f"{part}_labels"] = _checked_labels(given, f"{part}_labels", len(images))
+    if len({arrays[f"{part}_images"].shape[1:] for part in parts}) > 1:
+        raise DataError("training and test images differ in shape")
     classes: tuple[str, ...] = ()
-    if labels:
-        for name, values in labels.items():
-            labels[name] = _checked_labels(values, arrays[name.replace("labels", "images")], name)
-        largest = max(int(values.max()) for values in labels.values())
+    if labelled:
+        labels = [f"{part}_labels" for part in parts]
+        largest = max(int(arrays[name].max()) for name in labels)
         classes = tuple(map(str, range(largest + 1) if names is None else names))
-        for name, values in labels.items():
-            wrong = np.flatnonzero((values < 0) | (values >= len(classes)))
+        for name in labels:
+            wrong = np.flatnonzero((arrays[name] < 0) | (arrays[name] >= len(classes)))
             if len(wrong):
                 raise DataError(
-                    f"{name} has the label {values[wrong[0]]} at position {wrong[0]}, "
+                    f"{name} has the label {arrays[name][wrong[0]]} at position {wrong[0]}, "
                     f"and there are {len(classes)} classes"
                 )
             kind = np.uint8 if len(classes) <= 256 else np.int64
-            arrays[name] = np.ascontiguousarray(values, kind)
-    arrays = {name: arrays[name] for name in NAMES if name in arrays}
+            arrays[name] = np.ascontiguousarray(arrays[name], kind)
     if declared:
         _compare_sizes(entry, arrays, classes)
 
@@ -122,8 +124,8 @@ def check_arrays(
     return CheckedArrays(arrays, classes, digests)
 
 
-def _checked_images(given: Any, name: str) -> np.ndarray:
-    images = np.asarray(given)
+def _checked_images(given: Arrays, name: str) -> np.ndarray:
+    images = np.asarray(given[name])
     if images.ndim == 3:  # grey
         images = images[..., None]
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != images.shape[2]:
@@ -136,12 +138,12 @@ def _checked_images(given: Any, name: str) -> np.ndarray:
     return np.ascontiguousarray(images)
 
 
-def _checked_labels(given: Any, images: np.ndarray, name: str) -> np.ndarray:
-    labels = np.asarray(given)
+def _checked_labels(given: Arrays, name: str, count: int) -> np.ndarray:
+    labels = np.asarray(given[name])
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(f"{name} is {labels.dtype} of shape {labels.shape}, and must be integers")
-    if len(labels) != len(images):
-        raise DataError(f"{name} has {len(labels)} labels for {len(images)} images")
+    if len(labels) != count:
+        raise DataError(f"{name} has {len(labels)} labels for {count} images")
     return labels
 
 

@@ -145,7 +145,7 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
         for path in cached_files(entry):
             try:
                 options = freeze(read_record(path)["options"])
-            except (DataError, KeyError, TypeError):
+            except (DataError, KeyError, TypeError, ValueError):
                 options = {}  # damaged; verify says so
             if asked and is_path(reference) and options.get("path") != asked.options["path"]:
                 continue
@@ -156,7 +156,7 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
 
 def read_record(path: Path) -> dict[str, Any]:
     """What is recorded about a cached dataset, without its arrays."""
-    return read_cache(path, arrays=False)[0]
+    return dict(read_cache(path, arrays=False)[0])
 
 
 def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.ndarray]]:
@@ -226,10 +226,11 @@ def _made(choice: DatasetChoice) -> Arrays | Sequence[Source]:
         raise
     except Exception as error:
         raise DataError(f"dataset {label!r} raised {describe(error)}") from error
-    listed = isinstance(made, Sequence) and made and all(isinstance(one, Source) for one in made)
-    if not listed and not isinstance(made, Mapping):
-        raise DataError(f"dataset {label!r} gave neither arrays nor a list of zoo.Source")
-    return made
+    if isinstance(made, Mapping):
+        return made
+    if isinstance(made, list | tuple) and made and all(isinstance(one, Source) for one in made):
+        return made
+    raise DataError(f"dataset {label!r} gave neither arrays nor a list of zoo.Source")
 
 
 def _fetched(

@@ -11,10 +11,9 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from zoo_core.data.sources import Arrays, Source
 from zoo_core.io.console import progress
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError, OptionError
+from zoo_core.spec.recipe import Rule, between, check_rules, or_none
 
 VERSION = 1  # of the decoding; raise it when the same files give other arrays
 LARGEST_DEFAULT_SIZE = 64
@@ -35,21 +35,22 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class ImageFile:
+class ImageFile(NamedTuple):
     path: str  # relative, with /
     label: str | None
     size: int
     mtime: int
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The images of a folder in the order of their names, before any is opened."""
-
-    splits: dict[str, list[ImageFile]]  # "all", or "train" and "test"
-    classes: tuple[str, ...]
-    ignored: int  # files that are not images
+Splits = dict[str, list[ImageFile]]  # in the order of their names: "all", or "train" and "test"
+RULES = {
+    "image_size": or_none(between(4, 1024)),
+    "channels": Rule(lambda v: v in (None, 1, 3), "1 or 3"),
+    "test_fraction": Rule(
+        lambda v: isinstance(v, int | float) and 0 <= v < 1, "at least 0 and below 1"
+    ),
+    "seed": between(0, 2**63),
+}
 
 
 def image_folder(
@@ -63,38 +64,48 @@ def image_folder(
     """The target of the dataset entry `image_folder`."""
     if path is None:
         raise OptionError("image_folder needs a path", "write ./my_pictures in place of a name")
-    for name, value, good, wanted in (
-        ("image_size", image_size, image_size is None or _whole(image_size, 4, 1024), "4..1024"),
-        ("channels", channels, channels in (None, 1, 3), "1 or 3"),
-        ("seed", seed, _whole(seed, 0, 2**63), "a whole number"),
-        ("test_fraction", test_fraction,
-         isinstance(test_fraction, int | float) and 0 <= test_fraction < 1,
-         "at least 0 and below 1"),
-    ):  # fmt: skip
-        if not good:
-            raise OptionError(f"image_folder: {name} must be {wanted}, not {value!r}")
+    check_rules("image_folder", locals(), RULES)
     root = Path(path).expanduser()
-    listing = list_folder(root)
+    listed, classes, ignored = list_folder(root)
 
     def fetch(_: Path) -> Arrays:
-        return decode(root, listing, image_size, channels, float(test_fraction), seed)
+        """Decode all splits. An image that cannot be read is named, and stops it."""
+        splits = listed
+        if "all" in splits:
+            splits = _split_by_fraction(splits["all"], float(test_fraction), seed)
+        size, depth = image_size, channels
+        if size is None or depth is None:
+            everything = sorted(file.path for part in splits.values() for file in part)
+            headers = _each(_header, [root / path for path in everything], "looking at images")
+            sides, modes = zip(*headers, strict=True)
+            size = size or min(median_low(sides), LARGEST_DEFAULT_SIZE)
+            depth = depth or (1 if GREY_MODES.issuperset(modes) else 3)
+        arrays: dict[str, Any] = {"classes": classes}
+        index = {name: number for number, name in enumerate(classes)}
+        for part, files in splits.items():
+            if files:
+                paths = [root / file.path for file in files]
+                arrays[f"{part}_images"] = _pixels(paths, size, depth, f"decoding {part}")
+            if files and classes:
+                labels = [index[file.label] for file in files if file.label is not None]
+                arrays[f"{part}_labels"] = np.array(labels)
+        return arrays
 
-    files = [(part, f.path, f.size, f.mtime) for part, all_ in listing.splits.items() for f in all_]
-    ignored = f"; {listing.ignored} other files are ignored" if listing.ignored else ""
-    kinds = f"of {len(listing.classes)} classes" if listing.classes else "without labels"
-    name = f"decoding {len(files)} images {kinds}{ignored}"
+    files = [(part, f.path, f.size, f.mtime) for part, all_ in listed.items() for f in all_]
+    others = f"; {ignored} other files are ignored" if ignored else ""
+    kinds = f"of {len(classes)} classes" if classes else "without labels"
+    name = f"decoding {len(files)} images {kinds}{others}"
     return [Source(name, fetch, needs="nothing", key=document_digest([VERSION, files]))]
-
-
-def _whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 # ---------------------------------------------------------------- names
 
 
-def list_folder(root: Path) -> Listing:
-    """What is where; raises DataError where the folder cannot be understood."""
+def list_folder(root: Path) -> tuple[Splits, tuple[str, ...], int]:
+    """The images before any is opened, the classes, and the number of other files.
+
+    DataError: the folder cannot be understood.
+    """
     if not root.is_dir():
         raise DataError(
             f"{root} is not a folder" if root.exists() else f"there is no folder {root}",
@@ -120,10 +131,10 @@ def list_folder(root: Path) -> Listing:
             "add a folder for a second class, or name the folder with the images themselves "
             "if they need no labels",
         )
-    return Listing(splits, tuple(classes), ignored)
+    return splits, tuple(classes), ignored
 
 
-def _by_folders(root: Path, parts: dict[str, Path]) -> tuple[dict[str, list[ImageFile]], int]:
+def _by_folders(root: Path, parts: dict[str, Path]) -> tuple[Splits, int]:
     """train/ and test/, or val/ in its place; with train/ alone the fraction decides."""
     train, ignored = _labelled(parts["train"], root)
     if stray := [entry.name for entry in os.scandir(root) if _is_image(entry)]:
@@ -144,40 +155,33 @@ def _by_folders(root: Path, parts: dict[str, Path]) -> tuple[dict[str, list[Imag
 
 def _labelled(folder: Path, root: Path) -> tuple[list[ImageFile], int]:
     """The images in class folders, or in the folder itself, and the number of other files."""
-    flat, ignored = _sorted_out((e for e in os.scandir(folder) if e.is_file()), root, None)
-    files: list[ImageFile] = []
-    empty = []
-    for name in _sub_folders(folder):
-        label = unicodedata.normalize("NFC", name)
-        found, others = _sorted_out(_files_below(folder / name), root, label)
-        files += found
-        ignored += others
-        if not found:
-            empty.append(name)
-    if flat and files:
-        raise DataError(
-            f"{folder} mixes class folders with images of its own, {flat[0].path} for example",
-            "move them into class folders, or name a folder that has only one of the two",
-        )
-    if not flat and not files:
-        raise DataError(f"{folder} holds no images", f"looked for: {' '.join(SUFFIXES)}")
-    if files and empty:
-        raise DataError(f"the class folder {folder / empty[0]} holds no images")
-    return sorted(flat or files, key=lambda file: file.path), ignored
-
-
-def _sorted_out(
-    entries: Iterator[os.DirEntry[str]], root: Path, label: str | None
-) -> tuple[list[ImageFile], int]:
-    """The images among some files, and the number of the others."""
+    folders = {_plain(name): name for name in _sub_folders(folder)}
     files, ignored = [], 0
-    for entry in entries:
+    for entry in _files_below(folder):
         if not _is_image(entry):
             ignored += 1
             continue
-        path, facts = Path(entry.path).relative_to(root).as_posix(), entry.stat()
-        files.append(ImageFile(path, label, facts.st_size, facts.st_mtime_ns))
-    return files, ignored
+        path, facts = Path(entry.path), entry.stat()
+        label = _plain(path.relative_to(folder).parts[0]) if path.parent != folder else None
+        name = path.relative_to(root).as_posix()
+        files.append(ImageFile(name, label, facts.st_size, facts.st_mtime_ns))
+    labels = {file.label for file in files}
+    if None in labels and len(labels) > 1:
+        stray = min(file.path for file in files if file.label is None)
+        raise DataError(
+            f"{folder} mixes class folders with images of its own, {stray} for example",
+            "move them into class folders, or name a folder that has only one of the two",
+        )
+    if not files:
+        raise DataError(f"{folder} holds no images", f"looked for: {' '.join(SUFFIXES)}")
+    if None not in labels and (empty := sorted(folders.keys() - labels)):
+        raise DataError(f"the class folder {folder / folders[empty[0]]} holds no images")
+    return sorted(files), ignored
+
+
+def _plain(name: str) -> str:
+    """A name in the same letters on every system."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _sub_folders(folder: Path) -> list[str]:
@@ -185,10 +189,12 @@ def _sub_folders(folder: Path) -> list[str]:
 
 
 def _files_below(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """All files; a link to a folder is followed only at the top, where a class may be one."""
     waiting = [str(folder)]
     while waiting:
-        for entry in os.scandir(waiting.pop()):
-            if entry.is_dir(follow_symlinks=False):
+        where = waiting.pop()
+        for entry in os.scandir(where):
+            if entry.is_dir(follow_symlinks=where == str(folder)):
                 if not _is_skipped(entry):
                     waiting.append(entry.path)
             elif entry.is_file():
@@ -207,36 +213,6 @@ def _is_image(entry: os.DirEntry[str]) -> bool:
 # ---------------------------------------------------------------- pixels
 
 
-def decode(
-    root: Path,
-    listing: Listing,
-    image_size: int | None,
-    channels: int | None,
-    test_fraction: float,
-    seed: int,
-) -> Arrays:
-    """The arrays of all splits. An image that cannot be read is named, and stops it."""
-    splits = listing.splits
-    if "all" in splits:
-        splits = _split_by_fraction(splits["all"], test_fraction, seed)
-    if image_size is None or channels is None:
-        everything = sorted(file.path for part in splits.values() for file in part)
-        headers = _each(_header, [root / path for path in everything], "looking at images")
-        sides, modes = zip(*headers, strict=True)
-        image_size = image_size or min(median_low(sides), LARGEST_DEFAULT_SIZE)
-        channels = channels or (1 if GREY_MODES.issuperset(modes) else 3)
-    index = {name: number for number, name in enumerate(listing.classes)}
-    arrays: dict[str, Any] = {"classes": listing.classes}
-    for part, files in splits.items():
-        if files:
-            paths = [root / file.path for file in files]
-            arrays[f"{part}_images"] = _pixels(paths, image_size, channels, f"decoding {part}")
-        if files and index:
-            labels = [index[file.label] for file in files if file.label is not None]
-            arrays[f"{part}_labels"] = np.array(labels)
-    return arrays
-
-
 def _pixels(paths: Sequence[Path], size: int, channels: int, label: str) -> np.ndarray:
     images = np.empty((len(paths), size, size, channels), np.uint8)
 
@@ -247,9 +223,7 @@ def _pixels(paths: Sequence[Path], size: int, channels: int, label: str) -> np.n
     return images
 
 
-def _split_by_fraction(
-    files: Sequence[ImageFile], test_fraction: float, seed: int
-) -> dict[str, list[ImageFile]]:
+def _split_by_fraction(files: Sequence[ImageFile], test_fraction: float, seed: int) -> Splits:
     """The same images for training and test on every machine, in proportion from each class."""
     by_class: dict[str, list[int]] = {}
     for position, file in enumerate(files):

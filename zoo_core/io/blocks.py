@@ -117,24 +117,18 @@ class BlockStore:
         if progress is None or not progress.sha256 or not self.path.exists():
             return None
         file = self.path.open("rb")
-        if problem := self._problem(file, progress.sha256, again):
-            file.close()
-            raise DataError(f"{self.path} is damaged: {problem}")
-        return file
-
-    def _problem(self, file: IO[bytes], sha256: str, again: bool) -> str:
         facts = os.fstat(file.fileno())
-        seen = (self.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, sha256)
-        if seen in _verified and not again:
-            return ""
-        try:
-            found = digest_of(file)
-        except OSError as error:
-            return error.strerror or str(error)
-        if found != sha256:
-            return f"its sha256 is {found[:12]}..."
-        _verified.add(seen)
-        return ""
+        seen = (self.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, progress.sha256)
+        if again or seen not in _verified:
+            try:
+                found = digest_of(file)
+            except OSError as error:
+                found = error.strerror or str(error)
+            if found != progress.sha256:
+                file.close()
+                raise DataError(f"{self.path} is damaged: its sha256 is {found[:12]}...")
+            _verified.add(seen)
+        return file
 
     @contextmanager
     def writing(

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoo_core.data.ops import LUMA, MovePlan, NumpyOps
+from zoo_core.data.ops import LUMA, MovePlan, Ops
 
 
 def open_torch_ops(device: torch.device | str, channels_last: bool) -> TorchOps:
@@ -18,12 +18,12 @@ def open_torch_ops(device: torch.device | str, channels_last: bool) -> TorchOps:
     return kind(device, channels_last)
 
 
-class TorchOps:
-    """See augment_ops.Ops; this one is for every device."""
+class TorchOps(Ops):
+    """Ops in torch, for every device."""
 
     def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
+        super().__init__(channels_last)
         self.device = torch.device(device)
-        self.channels_last = channels_last
 
     def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Tensor, np.ndarray]:
         # Only what is asked for is copied: training and validation together are not twice the data.
@@ -133,7 +133,7 @@ class CpuOps(TorchOps):
 
     def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
         super().__init__(device, channels_last)
-        self.numpy = NumpyOps(channels_last)
+        self.numpy = Ops(channels_last)
 
     def place(self, images: np.ndarray, indices: np.ndarray) -> tuple[Tensor, np.ndarray]:
         with warnings.catch_warnings():
