@@ -138,15 +138,15 @@ BAD = {
     "offsets_backwards": (
         lambda d: edit(d, lambda h: h["layers.3.bias"]["data_offsets"].reverse()), "do not fill"),
     "offsets_negative": (
-        lambda d: bias(d, data_offsets=[-40, 0]), "no whole"),
+        lambda d: bias(d, data_offsets=[-40, 0]), "not whole"),
     "offsets_of_floats": (
-        lambda d: bias(d, data_offsets=[0.0, 40.0]), "no whole"),
+        lambda d: bias(d, data_offsets=[0.0, 40.0]), "not whole"),
     "shape_that_overflows": (
         lambda d: bias(d, shape=[2**62, 2**62]), "do not fill"),
     "shape_negative": (
-        lambda d: bias(d, shape=[-10]), "no whole numbers"),
+        lambda d: bias(d, shape=[-10]), "not whole numbers"),
     "shape_of_booleans": (
-        lambda d: bias(d, shape=[True]), "no whole numbers"),
+        lambda d: bias(d, shape=[True]), "not whole numbers"),
     "unknown_dtype": (
         lambda d: bias(d, dtype="F128"), "unknown dtype"),
     "unknown_field": (

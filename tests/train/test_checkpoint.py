@@ -77,10 +77,10 @@ def test_what_a_killed_writer_left_is_cleaned_up(checkpoints):
 def test_a_full_disk_loses_nothing_that_was_saved(checkpoints, monkeypatch):
     checkpoints.save(1, state(1))
 
-    def full(self, data):
+    def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(zoo.ZooError, match="could not be written: No space left") as caught:
         checkpoints.save(2, state(2))
     assert "00000001.json" in caught.value.hint
