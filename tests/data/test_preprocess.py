@@ -100,8 +100,8 @@ def test_a_recipe_overrides_what_the_dataset_says():
 @pytest.mark.parametrize(
     ("overrides", "reason", "hint"),
     [
-        ({"siez": 32}, "no setting 'siez'", "did you mean size"),
-        ({"stored_size": 32}, "no setting 'stored_size'", "size"),
+        ({"siez": 32}, "no option 'siez'", "did you mean size"),
+        ({"stored_size": 32}, "no option 'stored_size'", "size"),
         ({"size": 0}, "size must be a whole number of at least 1, not 0", ""),
         ({"size": "32"}, "size must be a whole number of at least 1, not '32'", ""),
         ({"channels": 2}, "3 channels cannot become 2", ""),
@@ -123,7 +123,7 @@ def test_settings_that_cannot_work_say_why(overrides, reason, hint):
 def test_a_record_must_be_complete_and_known():
     with pytest.raises(OptionError, match="mean and std must be given"):
         Preprocess.from_dict({"size": 32, "channels": 3})
-    with pytest.raises(OptionError, match="no setting 'crop'"):
+    with pytest.raises(OptionError, match="no option 'crop'"):
         Preprocess.from_dict({"size": 32, "channels": 3, "mean": [0], "std": [1], "crop": 1})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -281,8 +281,7 @@ def run_stages(
     return images
 
 
-@dataclass(frozen=True)
-class Mixing:
+class Mixing(NamedTuple):
     """How much of each image stays: nothing of what is in its box, a share of the rest."""
 
     weight: np.ndarray  # float32 (B,), what is left of the image, and so of its label

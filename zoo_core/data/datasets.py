@@ -19,14 +19,7 @@ from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.io import tensors
 from zoo_core.io.documents import document_digest
-from zoo_core.io.errors import (
-    DataError,
-    OptionError,
-    UnknownName,
-    UsageError,
-    ZooError,
-    did_you_mean,
-)
+from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError, check_names
 from zoo_core.io.files import cache_dir, locked, temporary_folder
 from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
@@ -114,11 +107,7 @@ def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> Da
         label = catalog.label(entry)
     if isinstance(given.get("path"), str):
         given["path"] = str(Path(given["path"]).expanduser().resolve())
-    for option in given:
-        if option not in entry.config:
-            known = f"it has: {', '.join(entry.config)}" if entry.config else "it has no options"
-            hint = did_you_mean(option, entry.config, known)
-            raise OptionError(f"dataset {label!r} has no option {option!r}", hint)
+    check_names(f"dataset {label!r}", given, entry.config)
     return DatasetChoice(label, entry, {**entry.config, **given})
 
 

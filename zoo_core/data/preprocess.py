@@ -17,7 +17,7 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.ops import LUMA, Ops, open_ops
-from zoo_core.io.errors import OptionError, did_you_mean
+from zoo_core.io.errors import OptionError, check_names
 from zoo_core.spec.recipe import Rule, check_rules, count, one_of
 
 SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
@@ -79,7 +79,7 @@ class Preprocess:
     ) -> Preprocess:
         """What a dataset needs, with the `preprocess` of a recipe on top."""
         overrides = overrides or {}
-        _known(overrides, SETTINGS)
+        check_names("preprocess", overrides, SETTINGS)
         stored = {"stored_size": dataset.image_size, "stored_channels": dataset.channels}
         wanted = {"size": dataset.image_size, "channels": dataset.channels, **overrides}
         mean, std = dataset.mean, dataset.std
@@ -90,7 +90,7 @@ class Preprocess:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Preprocess:
-        _known(record, [spec.name for spec in fields(cls)])
+        check_names("preprocess", record, [spec.name for spec in fields(cls)])
         missing = [name for name in SETTINGS[:4] if name not in record]
         _need(not missing, f"{' and '.join(missing)} must be given")
         return cls(**record)
@@ -156,13 +156,6 @@ class Preprocess:
         if isinstance(image, str | os.PathLike):
             return read_image(image, *shape[1:])
         return fit_image(image, *shape[1:])
-
-
-def _known(record: Mapping[str, Any], names: Sequence[str]) -> None:
-    for key in record:
-        if key not in names:
-            hint = did_you_mean(key, names, f"it has {', '.join(names)}", most=2)
-            raise OptionError(f"preprocess has no setting {key!r}", hint)
 
 
 def _need(ok: bool, problem: str) -> None:

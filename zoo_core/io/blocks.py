@@ -156,6 +156,8 @@ class BlockStore:
 
     def _prepare(self, layout: Layout) -> None:
         """Make the file ready for blocks, and forget those that are not what they were."""
+        if self.record.exists():
+            self.record.read_bytes()  # a disk that cannot be read is no reason to start anew
         progress = self.progress()
         wanted = document_digest([layout.key, layout.rows])
         if progress is None or document_digest([progress.key, progress.rows]) != wanted:

@@ -1,11 +1,8 @@
-"""Every error a user can meet, as one small tree: a sentence, a hint, an exit code.
-
-What a check says when it fails: what is wrong, why that matters, how to mend it.
-"""
+"""Every error a user can meet, as one small tree: a sentence, a hint, an exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class ZooError(Exception):
@@ -89,6 +86,15 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int
     by_lower = {name.lower(): name for name in known}
     close = [by_lower[c] for c in difflib.get_close_matches(word.lower(), by_lower, n=most)]
     return f"did you mean {' or '.join(close)}?" if close else otherwise
+
+
+def check_names(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse the first option that does not exist."""
+    for name in given:
+        if name not in known:
+            otherwise = f"it has: {', '.join(known)}" if known else "it has no options"
+            hint = did_you_mean(name, known, otherwise, most=2)
+            raise OptionError(f"{owner} has no option {name!r}", hint)
 
 
 class Finding(AssertionError):

@@ -36,7 +36,7 @@ def npm_pack(package: str, folder: Path, size: int = 0) -> Path:
     options = ["--loglevel=error", "--ignore-scripts", "--no-update-notifier", "--no-audit"]
     options += ["--fetch-retries=0", "--fetch-timeout=10000", f"--cache={folder / 'npm-cache'}"]
     run_client(["npm", "pack", package, *options], folder, label=package, size=size)
-    return _only(folder, "*.tgz", "npm pack")
+    return _left(folder, ".tgz", "npm pack")
 
 
 def apt_download(package: str, folder: Path, size: int = 0) -> Path:
@@ -54,7 +54,7 @@ def apt_download(package: str, folder: Path, size: int = 0) -> Path:
         command += ["-o", f"Dir::State::Lists={folder / 'lists'}", "-o", f"Dir::Cache={folder}"]
         run_client(["apt-get", "update", *command[3:]], folder, label="package lists")
         run_client(command, folder, label=package, size=size)
-    return _only(folder, "*.deb", "apt-get download")
+    return _left(folder, ".deb", "apt-get download")
 
 
 def download(url: str, path: Path) -> None:
@@ -152,8 +152,7 @@ def folder_size(folder: Path) -> int:
     return total
 
 
-def _only(folder: Path, pattern: str, command: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if not found:
-        raise SourceUnavailable(f"{command} ended well but left no {pattern[2:]} file")
-    return found[0]
+def _left(folder: Path, suffix: str, command: str) -> Path:
+    for path in folder.glob(f"*{suffix}"):
+        return path
+    raise SourceUnavailable(f"{command} ended well but left no {suffix} file")

@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 
@@ -34,12 +34,7 @@ class Interruption:
             # None: a handler that was not installed from Python and cannot be put back from here.
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()
 
 
