@@ -78,8 +78,9 @@ def test_a_store_is_filled_in_parts_and_ends_with_the_same_bytes(store):
     assert leftovers(store) == [".squares.lock"]
 
 
-def test_another_key_means_starting_anew(store):
-    fill(store, 3)
+@pytest.mark.parametrize("most", [3, 99])
+def test_another_key_means_starting_anew(store, most):
+    fill(store, most)
     other = Layout(key={"what": "cubes"}, rows=LAYOUT.rows, row_bytes=8)
     with store.writing(other) as writer:
         assert writer.progress.done == 0

@@ -57,6 +57,11 @@ class Layout:
     after: bytes = b""
     about: Mapping[str, Any] = field(default_factory=dict)  # JSON for people; decides nothing
 
+    def decides(self, progress: Progress) -> bool:
+        """Whether these are the rows that were begun."""
+        begun = document_digest([progress.key, progress.rows])
+        return begun == document_digest([self.key, self.rows])
+
 
 @dataclass
 class Progress:
@@ -139,13 +144,7 @@ class BlockStore:
         waiting: called once if only blocks are left that other processes are computing.
         """
         with locked(self.path, waiting):
-            try:
-                complete = self.open()
-            except DataError:
-                complete = None
-            if complete:
-                complete.close()
-            else:
+            if not self._holds(layout):
                 self._prepare(layout)
         writer = Writer(self, layout, waiting)
         try:
@@ -154,13 +153,23 @@ class BlockStore:
         finally:
             writer.release()
 
+    def _holds(self, layout: Layout) -> bool:
+        """Whether all of this is there and sound."""
+        progress = self.progress()
+        if progress is None or not layout.decides(progress):
+            return False
+        with suppress(DataError):
+            if file := self.open():
+                file.close()
+                return True
+        return False
+
     def _prepare(self, layout: Layout) -> None:
         """Make the file ready for blocks, and forget those that are not what they were."""
         if self.record.exists():
             self.record.read_bytes()  # a disk that cannot be read is no reason to start anew
         progress = self.progress()
-        wanted = document_digest([layout.key, layout.rows])
-        if progress is None or document_digest([progress.key, progress.rows]) != wanted:
+        if progress is None or not layout.decides(progress):
             progress = Progress(
                 layout.key, layout.rows, about=layout.about, block_rows=self.block_rows
             )
