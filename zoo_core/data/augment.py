@@ -41,6 +41,10 @@ class Augmentation:
                     f"write it like {self.example}",
                 )
 
+    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+        """Do it to the pixels of a batch, (B, h, w, c), where the word stands for one pass."""
+        raise NotImplementedError
+
 
 def limited(low: float, high: float, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"limits": (low, high)})
@@ -91,6 +95,10 @@ class Affine(Augmentation, example="affine:rotate=10,shift=3,scale=0.1"):
         )
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
+    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+        size = images.shape[1:3]
+        return ops.warp(images, self.matrices(draws, *size), size, clamp=False)
+
 
 @dataclass(frozen=True)
 class ResizedCrop(Augmentation, example="resized_crop:224,scale=0.08-1"):
@@ -120,12 +128,19 @@ class ResizedCrop(Augmentation, example="resized_crop:224,scale=0.08-1"):
         )
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
+    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+        matrices = self.matrices(draws, *images.shape[1:3])
+        return ops.warp(images, matrices, (self.size, self.size), clamp=True)
+
 
 @dataclass(frozen=True)
 class Resize(Augmentation, example="resize:224"):
     """Bring the whole image to a size."""
 
     size: int = limited(*PIXELS)
+
+    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+        return ops.resize(images, (self.size, self.size), interpolation)
 
 
 @dataclass(frozen=True)
@@ -237,48 +252,27 @@ class Move:
         reflect = self.slide is not None and self.slide.reflect
         return MovePlan(indices, flips, pad, reflect, starts * channels)
 
+    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+        return ops.move(images, self.plan(draws, np.arange(len(images)), images.shape[1:]))
 
-Stage = Move | Affine | ResizedCrop | Resize
 
-
-def stages(words: Sequence[Augmentation]) -> tuple[Stage, ...]:
-    """The words that move pixels, as written; the first stage also takes the images."""
-    result: list[Stage] = [Move()]
+def stages(words: Sequence[Augmentation]) -> tuple[Move, list[Move | Augmentation]]:
+    """What moves pixels, as written: the first move, which also takes the images, and the rest."""
+    result: list[Move | Augmentation] = [Move()]
     for word in words:
-        if isinstance(word, Affine | ResizedCrop | Resize):
-            result.append(word)
-        elif isinstance(word, Flip | Crop):
-            last = result[-1]
+        last = result[-1]
+        if isinstance(word, Flip | Crop):
             flip, slide = isinstance(word, Flip), word if isinstance(word, Crop) else None
             # Mirroring before or after a shift makes no difference to what can come out.
             if isinstance(last, Move) and not (last.flip if flip else last.slide):
                 result[-1] = Move(last.flip or flip, last.slide or slide)
             else:
                 result.append(Move(flip, slide))
-    return tuple(result)
-
-
-def run_stages(
-    ops: Ops,
-    images: Any,
-    indices: np.ndarray,
-    draws: Draws,
-    todo: Sequence[Stage],
-    interpolation: str,
-) -> Any:
-    """The images `indices` out of `images`, taken through all stages."""
-    for stage in todo:
-        height, width, channels = images.shape[1:]
-        if isinstance(stage, Move):
-            images = ops.move(images, stage.plan(draws, indices, (height, width, channels)))
-            indices = np.arange(len(indices))  # a second Move finds them in order
-        elif isinstance(stage, Resize):
-            images = ops.resize(images, (stage.size, stage.size), interpolation)
-        else:
-            clamp = isinstance(stage, ResizedCrop)
-            size = (stage.size, stage.size) if isinstance(stage, ResizedCrop) else (height, width)
-            images = ops.warp(images, stage.matrices(draws, height, width), size, clamp)
-    return images
+        elif not isinstance(word, Cutout | CutMix):  # these come after the normalisation
+            result.append(word)
+    first, *rest = result
+    assert isinstance(first, Move)
+    return first, rest
 
 
 class Mixing(NamedTuple):

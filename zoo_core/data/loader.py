@@ -21,7 +21,6 @@ from zoo_core.data.augment import (
     ResizedCrop,
     mixing,
     parse_augment,
-    run_stages,
     stages,
 )
 from zoo_core.data.dataset import Split
@@ -148,24 +147,21 @@ class Loader:
         """Batch `number` of an epoch, or this shard's part of it, which may be empty."""
         if not 0 <= number < len(self):
             raise IndexError(f"there is no batch {number}: an epoch has {len(self)}")
-        first = number * self.batch_size
-        size = min(self.batch_size, len(self.indices) - first)
-        start = first + size * self.rank // self.world
-        count = first + size * (self.rank + 1) // self.world - start
+        begin = number * self.batch_size
+        size = min(self.batch_size, len(self.indices) - begin)
+        start = begin + size * self.rank // self.world
+        count = begin + size * (self.rank + 1) // self.world - start
         mixed = self.mixup > 0 or self._cutmix is not None
         # An image is mixed with the one after it in the epoch's order, which is random already;
         # so one more is made than asked for. An empty part is cut from a batch of one.
         positions = np.arange(start, start + max(count, 1) + mixed) % len(self.indices)
         chosen = self._epoch_order(epoch)[positions]
         draws = Draws(self.seed, epoch, positions)
-        images = run_stages(
-            self._ops,
-            self._images,
-            self._rows[chosen],
-            draws,
-            self._stages,
-            self.preprocess.interpolation,
-        )
+        first, rest = self._stages
+        plan = first.plan(draws, self._rows[chosen], self._images.shape[1:])
+        images = self._ops.move(self._images, plan)
+        for stage in rest:
+            images = stage.run(self._ops, images, draws, self.preprocess.interpolation)
         images = self._finish(images)
         side = self.preprocess.size
         if self._cutout:
