@@ -111,7 +111,7 @@ def bare_rates(data: Dataset) -> dict[str, float]:
                 done += 1
             return done * len(batches[0]) / (cpu() - before)
 
-    backbone = trainer._backbone(entry, config).make()  # type: ignore[attr-defined]
+    backbone = trainer.backbone(entry, config)  # type: ignore[attr-defined]
     extractor = Extractor(backbone, preprocess, cpu_device, "plain", size)
     images = data.train.images[: 8 * size]
     ready = [

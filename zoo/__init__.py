@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zoo_core.spec.entries import TrainerEntry as TrainerEntry
     from zoo_core.spec.hooks import hookimpl as hookimpl
     from zoo_core.spec.recipe import Recipe as Recipe
-    from zoo_core.torch.frozen_model import FrozenModel as FrozenModel
+    from zoo_core.torch.backbones import FrozenModel as FrozenModel
     from zoo_core.torch.pretrained import Pretrained as Pretrained
     from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
     from zoo_core.torch.task import Task as Task
@@ -63,7 +63,7 @@ _HOME = {
     "SourceUnavailable": "zoo_core.io.errors",
     "WeightsError": "zoo_core.io.errors",
     "ZooError": "zoo_core.io.errors",
-    "FrozenModel": "zoo_core.torch.frozen_model",
+    "FrozenModel": "zoo_core.torch.backbones",
     "hookimpl": "zoo_core.spec.hooks",
     "Generator": "zoo_core.use.generate",
     "Pretrained": "zoo_core.torch.pretrained",

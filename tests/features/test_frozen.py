@@ -267,6 +267,6 @@ def test_what_a_strangers_options_say_cannot_make_a_path(train):
     result = train()
     entry = zoo.info("resnet18_features")
     config = dict(zoo.load(result.path).zoo.config) | {"backbone_weights": "sha256:../../x"}
-    with pytest.raises(zoo.ZooError, match="is no digest"):
+    with pytest.raises(zoo.ZooError, match="is not a digest"):
         trainer_of(entry).assemble(entry, config, {})
     assert tuple(config["channels"]) == CHANNELS

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.io.errors import OptionError, TrainingError, ZooError
-from zoo_core.io.targets import resolve
-from zoo_core.spec.entries import ModelEntry
+from zoo_core.io.errors import TrainingError
 from zoo_core.torch.runtime import Runtime
-from zoo_core.torch.task import Classification, Task
+from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.checkpoint import State
 from zoo_core.train.job import Job
 from zoo_core.train.learner import Learner, Position
@@ -28,7 +26,8 @@ class TorchLearner(Learner):
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
-        self.task = task_kind(job)(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
+        kind = find_task(job.entry)
+        self.task = kind(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
         for network in dict.fromkeys((self.model, self.published)):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
@@ -82,8 +81,9 @@ class TorchLearner(Learner):
             for name in self.optimizers:
                 self._apply(name, place.lr)
             return
+        solves = OPTIMIZERS[self.recipe.optimizer].closure
         with self.runtime.autocast():
-            figures = self.task.step(batch, update)
+            figures = self._solve(batch) if solves else self.task.step(batch, update)
         sums = {name: value.to(self._precise) * len(batch) for name, value in figures.items()}
         self.add(sums, len(batch))
         if figures:
@@ -103,10 +103,26 @@ class TorchLearner(Learner):
         scaler.update()
         optimizer.zero_grad(set_to_none=True)
 
+    def _solve(self, batch: Batch) -> dict[str, Tensor]:
+        """Let the optimiser ask for the loss as often as it likes; the figures after that."""
+        (optimizer,) = self.optimizers.values()
+
+        def loss() -> Tensor:
+            losses: list[Tensor] = []
+            optimizer.zero_grad()
+            self.task.step(batch, lambda _, loss: losses.append(loss))
+            torch.autograd.backward(losses)
+            return losses[0]
+
+        optimizer.step(loss)  # type: ignore[arg-type]
+        with torch.no_grad():
+            return self.task.step(batch, lambda name, loss: None)
+
     @torch.no_grad()
     def average(self, weight: float) -> None:
         ours, theirs = [], []
-        for mean, now in zip(tensors_of(self.published), tensors_of(self.model), strict=True):
+        kept = (m.state_dict(keep_vars=True).values() for m in (self.published, self.model))
+        for mean, now in zip(*kept, strict=True):
             if mean.is_floating_point():
                 ours.append(mean)
                 theirs.append(now)
@@ -147,9 +163,9 @@ class TorchLearner(Learner):
 
     def read(self, part: Any) -> dict[str, np.ndarray]:
         if isinstance(part, nn.Module):
-            return to_numpy(part)
+            return to_arrays(part)
         return {
-            f"{number}.{slot}": array_of(value)
+            f"{number}.{slot}": to_array(value)
             for number, parameter in enumerate(parameters_of(part))
             for slot, value in part.state.get(parameter, {}).items()
         }
@@ -179,28 +195,6 @@ class TorchLearner(Learner):
             self.runtime.scaler.load_state_dict(state.values["scaler"])
 
 
-def task_kind(job: Job) -> type[Task]:
-    """The task of a model, with its options checked."""
-    kind = find_task(job.entry)
-    job.check_task(kind.options, labels=kind.needs_labels, mixes=kind.mixes)
-    try:
-        kind.check(job)
-    except ZooError:
-        raise
-    except ValueError as error:
-        raise OptionError(
-            f"model {job.entry.name!r} cannot be trained like this: {error}"
-        ) from error
-    return kind
-
-
-def find_task(entry: ModelEntry) -> type[Task]:
-    if entry.task == "classification":
-        return Classification
-    kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
-    return kind
-
-
 def out_of_memory(error: Exception) -> bool:
     """The CPU's allocator raises a plain RuntimeError, and `memory format` is something else."""
     words = ("out of memory", "not enough memory", "allocate memory")
@@ -221,25 +215,20 @@ def wants_channels_last(model: nn.Module) -> bool:
     return bool(found) and all(layer.out_channels % 8 == 0 for layer in found)
 
 
-def tensors_of(model: nn.Module) -> list[Tensor]:
-    return list(model.state_dict(keep_vars=True).values())
-
-
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def array_of(tensor: Tensor) -> np.ndarray:
+def to_array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().cpu().contiguous().numpy()
 
 
-def to_numpy(model: nn.Module) -> dict[str, np.ndarray]:
+def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:
     """The tensors of a model, without copies where they are on the CPU already."""
-    return {name: array_of(tensor) for name, tensor in model.state_dict().items()}
+    return {name: to_array(tensor) for name, tensor in model.state_dict().items()}
 
 
-@torch.no_grad()
-def fill(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
+def fill(model: nn.Module, arrays: Mapping[str, np.ndarray], *, strict: bool = True) -> None:
     """Put arrays into a model's tensors, which keep their place and layout."""
-    for name, tensor in model.state_dict().items():
-        tensor.copy_(torch.from_numpy(tensors[name].copy()))
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    model.load_state_dict(tensors, strict=strict)

@@ -13,18 +13,25 @@ from torch import nn
 from zoo_core.data.loader import Loader
 from zoo_core.io.errors import OptionError
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, Description, TensorSpec, build_target
+from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import Recipe
-from zoo_core.torch.learner import TorchLearner, fill, find_task, task_kind
+from zoo_core.torch.learner import TorchLearner, fill
 from zoo_core.torch.runtime import choose_device
-from zoo_core.torch.task import OPTIMIZERS
+from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
 
 
 class TorchTrainer(Trainer):
     backend = "torch"
-    optimizers = {name: one.searched for name, one in OPTIMIZERS.items()}
+    closures = False  # whether it gives an optimiser all rows at once
+
+    def __init__(self) -> None:
+        self.optimizers = {
+            name: one.searched
+            for name, one in OPTIMIZERS.items()
+            if self.closures or not one.closure
+        }
 
     def build(self, entry: ModelEntry, config: Config) -> nn.Module:
         model = build_target(entry, config)
@@ -42,7 +49,7 @@ class TorchTrainer(Trainer):
         }
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
-        fill(model, {**to_arrays(model), **tensors})
+        fill(model, tensors, strict=False)
 
     def assemble(
         self,
@@ -78,15 +85,6 @@ class TorchTrainer(Trainer):
 
         return export(model, images, path)
 
-    def describe(self, model: nn.Module) -> Description:
-        parameters = list(model.parameters())
-        return Description(
-            trainable=sum(p.numel() for p in parameters if p.requires_grad),
-            total=sum(p.numel() for p in parameters),
-            bytes=sum(t.numel() * t.element_size() for t in model.state_dict().values()),
-            structure=str(model),
-        )
-
     def environment(self, device: str) -> dict[str, Any]:
         return {
             "torch": torch.__version__,
@@ -96,7 +94,14 @@ class TorchTrainer(Trainer):
 
     def check(self, job: Job) -> None:
         choose_device(job.device)
-        task_kind(job)
+        task = find_task(job.entry)
+        job.check_task(task.options, labels=task.needs_labels, mixes=task.mixes)
+        try:
+            task.check(job)
+        except ValueError as error:
+            raise OptionError(
+                f"model {job.entry.name!r} cannot be trained like this: {error}"
+            ) from error
         self.check_optimizer(job)
 
     def fit(self, job: Job) -> Fitted | None:
@@ -136,7 +141,3 @@ def _left_on_meta(model: nn.Module) -> bool:
         for kept in (module._parameters, module._buffers, vars(module))
         for value in kept.values()
     )
-
-
-def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:
-    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
