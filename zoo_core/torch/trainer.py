@@ -24,6 +24,7 @@ from zoo_core.train.loop import Loop
 
 class TorchTrainer(Trainer):
     backend = "torch"
+    checks = "zoo_core.torch.checks:CHECKS"
     closures = False  # whether it gives an optimiser all rows at once
 
     def __init__(self) -> None:
