@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
     from zoo_core.data.datasets import open_dataset as open_dataset
+
+    # What tasks, trainers and frameworks of plugins are written with.
+    from zoo_core.data.loader import Batch as Batch
     from zoo_core.data.sources import Source as Source
     from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
     from zoo_core.io.errors import WeightsError as WeightsError
@@ -39,12 +42,21 @@ if TYPE_CHECKING:
     from zoo_core.spec.entries import DatasetEntry as DatasetEntry
     from zoo_core.spec.entries import ModelEntry as ModelEntry
     from zoo_core.spec.entries import TrainerEntry as TrainerEntry
+    from zoo_core.spec.framework import Framework as Framework
     from zoo_core.spec.hooks import hookimpl as hookimpl
     from zoo_core.spec.recipe import Recipe as Recipe
     from zoo_core.torch.backbones import FrozenModel as FrozenModel
     from zoo_core.torch.pretrained import Pretrained as Pretrained
     from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
+    from zoo_core.torch.task import SumOver as SumOver
     from zoo_core.torch.task import Task as Task
+    from zoo_core.torch.task import Update as Update
+    from zoo_core.train.job import Fitted as Fitted
+    from zoo_core.train.job import Job as Job
+    from zoo_core.train.job import Trainer as Trainer
+    from zoo_core.train.learner import Learner as Learner
+    from zoo_core.train.learner import Position as Position
+    from zoo_core.train.loop import Loop as Loop
     from zoo_core.use.generate import Generator as Generator
 
 _HOME = {
@@ -73,6 +85,17 @@ _HOME = {
     "ModelEntry": "zoo_core.spec.entries",
     "Recipe": "zoo_core.spec.recipe",
     "TrainerEntry": "zoo_core.spec.entries",
+    # What tasks, trainers and frameworks of plugins are written with.
+    "Batch": "zoo_core.data.loader",
+    "Framework": "zoo_core.spec.framework",
+    "SumOver": "zoo_core.torch.task",
+    "Update": "zoo_core.torch.task",
+    "Fitted": "zoo_core.train.job",
+    "Job": "zoo_core.train.job",
+    "Trainer": "zoo_core.train.job",
+    "Learner": "zoo_core.train.learner",
+    "Position": "zoo_core.train.learner",
+    "Loop": "zoo_core.train.loop",
 }
 
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604 - the table above is the list

@@ -13,7 +13,7 @@ from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.io.errors import TrainingError
 from zoo_core.torch.runtime import Runtime
-from zoo_core.torch.task import OPTIMIZERS, find_task
+from zoo_core.torch.task import OPTIMIZERS, Task, find_task
 from zoo_core.train.checkpoint import State
 from zoo_core.train.job import Job
 from zoo_core.train.learner import Learner, Position
@@ -32,13 +32,6 @@ class TorchLearner(Learner):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
         self.parts |= {f"optimizer.{name}": made for name, made in self.optimizers.items()}
-        # With several optimisers a loss must reach the parameters of its own one alone.
-        several = len(self.optimizers) > 1
-        self._inputs = {
-            name: parameters_of(optimizer) if several else None
-            for name, optimizer in self.optimizers.items()
-        }
-        self._precise = torch.float32 if self.runtime.device.type == "mps" else torch.float64
         self._bad = torch.full((), -1, dtype=torch.int64, device=self.runtime.device)
 
     def loading(self) -> dict[str, Any]:
@@ -71,9 +64,10 @@ class TorchLearner(Learner):
 
         def update(name: str, loss: Tensor) -> None:
             # Shares of the whole batch, so that parts and processes add up to its mean.
-            scaler = self.runtime.scaler
-            whole = scaler.scale(loss * share if share != 1 else loss)
-            torch.autograd.backward(whole, inputs=self._inputs[name])
+            whole = self.runtime.scaler.scale(loss * share if share != 1 else loss)
+            # With several optimisers a loss must reach the parameters of its own one alone.
+            own = parameters_of(self.optimizers[name]) if len(self.optimizers) > 1 else None
+            torch.autograd.backward(whole, inputs=own)
             if last:
                 self._apply(name, place.lr)
 
@@ -84,8 +78,8 @@ class TorchLearner(Learner):
         solves = OPTIMIZERS[self.recipe.optimizer].closure
         with self.runtime.autocast():
             figures = self._solve(batch) if solves else self.task.step(batch, update)
-        sums = {name: value.to(self._precise) * len(batch) for name, value in figures.items()}
-        self.add(sums, len(batch))
+        precise = {name: value.to(self.runtime.precise) for name, value in figures.items()}
+        self.add({name: value * len(batch) for name, value in precise.items()}, len(batch))
         if figures:
             fine = torch.stack([torch.isfinite(value) for value in figures.values()]).all()
             self._bad = torch.where((self._bad < 0) & ~fine, place.step, self._bad)

@@ -25,6 +25,7 @@ class Runtime:
         self.rank, self.world = process()
         self._accelerator = _accelerator(device) if self.world > 1 else None
         self.device = self._accelerator.device if self._accelerator else choose_device(device)
+        self.precise = torch.float32 if self.device.type == "mps" else torch.float64  # for sums
         self._dtype = DTYPES.get(precision)
         # float16 loses small gradients unless the loss is scaled up; the others need no scaler.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "float16")
@@ -67,8 +68,7 @@ class Runtime:
         """Add up an array over all processes."""
         if self._accelerator is None:
             return values
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        tensor = torch.as_tensor(values, dtype=dtype, device=self.device)
+        tensor = torch.as_tensor(values, dtype=self.precise, device=self.device)
         total: Tensor = self._accelerator.reduce(tensor, reduction="sum")
         return total.cpu().numpy()
 

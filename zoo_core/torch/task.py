@@ -99,7 +99,7 @@ class Task:
         """Refuse a job before it has a run: a ValueError says in a sentence what is wrong."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
-        self.model = model
+        self.model: Any = model  # a subclass knows which network it was written for
         self.recipe = recipe
         self.classes = classes
         self.settings = {**self.options, **recipe.task}
@@ -107,7 +107,8 @@ class Task:
 
     def parameters(self, name: str) -> Iterable[nn.Parameter]:
         """The parameters of one optimiser."""
-        return self.model.parameters()
+        parameters: Iterable[nn.Parameter] = self.model.parameters()
+        return parameters
 
     def make_optimizer(self, name: str) -> torch.optim.Optimizer:
         parameters = [p for p in self.parameters(name) if p.requires_grad]
