@@ -19,17 +19,8 @@ import numpy as np
 from zoo_core.data.dataset import check_arrays
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import (
-    DataError,
-    Finding,
-    MissingDependency,
-    PluginError,
-    Skipped,
-    UsageError,
-    WeightsError,
-    ZooError,
-    did_you_mean,
-)
+from zoo_core.io import errors
+from zoo_core.io.errors import Finding, Skipped, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
 from zoo_core.publish.ship import MANIFEST
 from zoo_core.spec import hooks
@@ -266,7 +257,7 @@ def check_generation(name: str, **options: Any) -> None:
     source = open_sampler(entry, model, preprocess, classes)
     try:
         one, two = source.sample(3).images, source.sample(3).images
-    except PluginError as error:
+    except errors.PluginError as error:
         raise Finding(
             str(error),
             "`zoo generate` and the pictures of a run need it",
@@ -294,7 +285,7 @@ def check_training(name: str, **options: Any) -> None:
             result = train(name, "synthetic", runs=Path(folder), quiet=True, settings=settings)
             load(result.path)
             again = evaluate_run(str(result.path))
-        except (DataError, WeightsError, MissingDependency) as error:
+        except (errors.DataError, errors.WeightsError, errors.MissingDependency) as error:
             raise Skipped(str(error)) from error
         except ZooError as error:
             raise Finding(
@@ -319,9 +310,9 @@ def check_dataset(name: str) -> None:
     entry = registry().datasets.get(name)
     try:
         data = open_dataset(name)
-    except UsageError as error:
+    except errors.UsageError as error:
         raise Skipped(f"it needs options: {error}") from error
-    except DataError as error:
+    except errors.DataError as error:
         said = " ".join(str(error).split())
         if "could not be fetched" in said and "not what it should be" not in said:
             raise Skipped(said) from error

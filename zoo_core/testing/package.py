@@ -39,14 +39,9 @@ def read_project(folder: Path) -> dict[str, Any]:
         raise ZooError(f"{path} cannot be read: {error}") from error
 
 
-def entry_points(project: dict[str, Any]) -> list[str]:
-    """The names of its entry points in the group `zoo`."""
-    return list(project.get("project", {}).get("entry-points", {}).get("zoo", {}))
-
-
-def check_entry_points(project: dict[str, Any]) -> None:
-    """The zoo can find it."""
-    if not entry_points(project):
+def check_entry_points(plugins: Sequence[str]) -> None:
+    """It has one in the group `zoo`."""
+    if not plugins:
         raise Finding(
             "pyproject.toml has no entry point in the group 'zoo'",
             "the zoo finds plugins by that group alone: pip install would change nothing",
@@ -54,9 +49,8 @@ def check_entry_points(project: dict[str, Any]) -> None:
         )
 
 
-def check_wheel(folder: Path, site: Path) -> None:
+def check_wheel(folder: Path, backend: str, site: Path) -> None:
     """The wheel can be built as `pip install` would; `site` becomes what its users get."""
-    backend = read_project(folder).get("build-system", {}).get("build-backend", "setuptools")
     here = importlib.util.find_spec(backend.partition(".")[0].partition(":")[0]) is not None
     isolated = ["--no-build-isolation"] if here else []  # then no network is needed
     to = site.parent
@@ -120,10 +114,9 @@ def check_contents(folder: Path, site: Path) -> None:
             )
 
 
-def check_metadata(project: dict[str, Any]) -> None:
+def check_metadata(dependencies: Sequence[str]) -> None:
     """It asks for zoo-core, up to the next major version."""
-    asked = project.get("project", {}).get("dependencies", [])
-    wanted = [w for w in asked if w.replace("_", "-").lower().startswith("zoo-core")]
+    wanted = [w for w in dependencies if w.replace("_", "-").lower().startswith("zoo-core")]
     if not wanted:
         raise Finding(
             "the package does not depend on zoo-core",
@@ -149,18 +142,20 @@ def _files(folder: Path) -> set[str]:
 def check_folder(folder: Path, options: Sequence[str] = ()) -> Iterator[Outcome]:
     """Check what the package in a folder would publish. It need not be installed."""
     folder = folder.resolve()
-    project = read_project(folder)
-    name = project.get("project", {}).get("name", folder.name)
+    document = read_project(folder)
+    project = document.get("project", {})
+    name, plugins = project.get("name", folder.name), project.get("entry-points", {}).get("zoo", {})
+    backend = document.get("build-system", {}).get("build-backend", "setuptools")
     with tempfile.TemporaryDirectory() as temporary:
         site = Path(temporary) / "site"
         checks = (
-            Check.by(check_entry_points, name, project),
-            Check.by(check_metadata, name, project),
-            Check.by(check_wheel, name, folder, site),
+            Check.by(check_entry_points, name, plugins),
+            Check.by(check_metadata, name, project.get("dependencies", [])),
+            Check.by(check_wheel, name, folder, backend, site),
             Check.by(check_contents, name, folder, site),
         )
         yield from outcomes(checks)
-        for plugin in entry_points(project) if site.exists() else ():
+        for plugin in plugins if site.exists() else ():
             yield from _in_process(plugin, options, site)
 
 
@@ -175,32 +170,32 @@ def check_installed(name: str, options: Sequence[str] = ()) -> Iterator[Outcome]
             did_you_mean(name, known, "zoo plugins lists them; a folder is written ./folder"),
         )
     for plugin in found:
-        yield from _in_process(plugin, options, None)
+        yield from _in_process(plugin, options)
 
 
-def _in_process(plugin: str, options: Sequence[str], site: Path | None) -> Iterator[Outcome]:
-    """In a process of its own: a model that crashes or hangs takes nothing else with it."""
+def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[Outcome]:
+    """In a process of its own: a model that crashes or hangs takes nothing else with it.
+
+    before: folders to import from first, even if the same package is installed.
+    """
+    path = [*map(str, before), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"ZOO_DISABLE_PLUGINS": "", "ZOO_PLUGINS": "", "ZOO_STRICT": ""}
-    if site is not None:  # before everything else, an editable installation of the same package too
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(site), os.environ.get("PYTHONPATH", "")])
-        )
-    with tempfile.TemporaryDirectory() as elsewhere, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    with (
+        tempfile.TemporaryDirectory() as elsewhere,
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
             [sys.executable, "-m", "zoo_core.testing.suite", plugin, *options],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
             env=environment,
             cwd=elsewhere,  # the folder itself must not stand in for what the wheel lacks
-        )
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                yield Outcome(**json.loads(line))
-        finally:
-            process.kill() if process.poll() is None and sys.exc_info()[0] else process.wait()
-        if process.returncode:
+        ) as process,
+    ):
+        for line in process.stdout or ():
+            yield Outcome(**json.loads(line))
+        if process.wait():
             errors.seek(0)
             last = errors.read().strip().splitlines()[-1:]
             yield Outcome(

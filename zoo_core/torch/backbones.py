@@ -105,10 +105,6 @@ class BackboneWeights:
     tensors: Mapping[str, np.ndarray]  # by the names that they have in the backbone
     digest: str
 
-    @property
-    def reference(self) -> str:
-        return BY_DIGEST + self.digest
-
 
 _at_hand: dict[str, BackboneWeights] = {}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from zoo_core.io.tensors import to_bytes
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import registry
 from zoo_core.torch.learner import to_arrays
+from zoo_core.torch.trainer import TorchTrainer
 
 
 class Subject:
@@ -25,7 +26,7 @@ class Subject:
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name, self.entry, self.options = name, registry().models.get(name), options
-        self.framework = framework_of(self.entry)
+        self.framework = cast(TorchTrainer, framework_of(self.entry))
         self.config = check_options(self.entry, options)
 
     def but(self, **changes: Any) -> Subject:
@@ -33,13 +34,11 @@ class Subject:
         return Subject(self.name, {**self.options, **changes})
 
     def sketch(self) -> nn.Module:
-        sketch: nn.Module = self.framework.sketch(self.entry, self.config)
-        return sketch
+        return self.framework.sketch(self.entry, self.config)
 
     def build(self, seed: int = 0) -> nn.Module:
         torch.manual_seed(seed)
-        model: nn.Module = self.framework.build(self.entry, self.config)
-        return model
+        return self.framework.build(self.entry, self.config)
 
     def images(self, count: int) -> Tensor:
         generator = torch.Generator().manual_seed(1)

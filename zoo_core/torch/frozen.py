@@ -28,6 +28,7 @@ from zoo_core.io.process import process
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.torch.backbones import (
+    BY_DIGEST,
     OPTION,
     BackboneWeights,
     FrozenModel,
@@ -60,7 +61,7 @@ class FrozenTrainer(TorchTrainer):
 
     def complete(self, entry: ModelEntry, config: Config, say: Say) -> dict[str, Any]:
         """The options of a model to train, with its backbone named by digest; fetched if needed."""
-        return {**config, OPTION: self._weights(entry, config, say).reference}
+        return {**config, OPTION: BY_DIGEST + self._weights(entry, config, say).digest}
 
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
         """Of the head alone, where the options name the backbone by digest."""
