@@ -32,6 +32,7 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 # Images of 224 pixels; the maps of more do not fit a core's cache, and 64 take 1.6 times as long.
 CPU_BATCH, CPU_PIXELS = 8, 224 * 224
 GPU_BATCH = 256
+CPU = torch.device("cpu")
 PROBE = 2  # images that say whether folding was right
 TOLERANCE = 1e-3  # of the largest feature; what is right differs by a hundredth of that
 
@@ -90,8 +91,7 @@ class Pass:
         self,
         make: Callable[[], nn.Module],
         display: PassDisplay,
-        *,
-        device: torch.device | None = None,
+        device: torch.device = CPU,
         batch: int = 0,
         resume: str = "",
     ) -> Features:
@@ -103,7 +103,6 @@ class Pass:
         if (found := self.kept(display.say)) is not None:
             display.say(f"Features of {self.label}: {len(self.images):,} images, kept from before.")
             return found
-        device = device or torch.device("cpu")
         made_with = {
             "torch": torch.__version__,
             "device": str(device),

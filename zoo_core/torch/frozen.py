@@ -171,15 +171,17 @@ class FrozenTrainer(TorchTrainer):
         """By split, the views of it; whatever of them is not in the cache is computed now."""
         options = {**OPTIONS, **job.recipe.task}
         sketch, digest = self.sketch(job.entry, job.config), digest_in(job.config)
-        resume = f"zoo train --resume {job.run.path}" if job.run else ""
 
         def of(split: str, view: str) -> Features:
             return Pass(
                 sketch, digest, job.preprocess, job.dataset, split, view, options["dtype"]
             ).features(
-                lambda: self.backbone(job.entry, job.config), PassDisplay(job.display.quiet),
-                device=choose_device(job.device), batch=options["batch"], resume=resume,
-            )  # fmt: skip
+                lambda: self.backbone(job.entry, job.config),
+                PassDisplay(job.display.quiet),
+                choose_device(job.device),
+                options["batch"],
+                f"zoo train --resume {job.run.path}" if job.run else "",
+            )
 
         found = {"train": [of("train", v) for v in dict.fromkeys(("plain", *job.recipe.augment))]}
         if job.dataset.test is not None and len(job.dataset.test):

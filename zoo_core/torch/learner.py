@@ -50,8 +50,10 @@ class TorchLearner(Learner):
         self.runtime.seed(int(here.bits(f"step.{self.runtime.rank}")[0]))
         try:
             super().step(batch, place)
-        except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-            if not out_of_memory(error):
+        except (MemoryError, RuntimeError) as error:
+            # The CPU's allocator raises a plain RuntimeError, and `memory format` is another one.
+            words = ("out of memory", "not enough memory", "allocate memory")
+            if isinstance(error, RuntimeError) and not any(word in str(error) for word in words):
                 raise
             raise TrainingError(
                 f"the memory of {self.runtime.device} is too small for a batch of {place.size}",
@@ -187,12 +189,6 @@ class TorchLearner(Learner):
             self.start_epoch()
         if state.values["scaler"]:
             self.runtime.scaler.load_state_dict(state.values["scaler"])
-
-
-def out_of_memory(error: Exception) -> bool:
-    """The CPU's allocator raises a plain RuntimeError, and `memory format` is something else."""
-    words = ("out of memory", "not enough memory", "allocate memory")
-    return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)
 
 
 def wants_channels_last(model: nn.Module) -> bool:

@@ -107,8 +107,7 @@ class Task:
 
     def parameters(self, name: str) -> Iterable[nn.Parameter]:
         """The parameters of one optimiser."""
-        parameters: Iterable[nn.Parameter] = self.model.parameters()
-        return parameters
+        return list(self.model.parameters())
 
     def make_optimizer(self, name: str) -> torch.optim.Optimizer:
         parameters = [p for p in self.parameters(name) if p.requires_grad]
