@@ -42,7 +42,7 @@ HEAVY = (
     "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
 )  # fmt: skip
 HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
-CONTRIBUTIONS = ("models", "datasets", "trainers")  # fields of a PluginRecord
+ENTRIES = ("models", "datasets", "trainers")  # of a PluginRecord
 SHAPES = ("image_size", "in_channels")
 FEW = {"train_size": 16, "test_size": 8, "classes": 4}  # made-up images
 BRIEFLY = {
@@ -155,7 +155,7 @@ def check_names(plugin: str) -> None:
     """No other plugin that is installed here uses one of its names."""
     record, _ = _loaded(plugin)
     for other in load_plugins().records:
-        for field in CONTRIBUTIONS:
+        for field in ENTRIES:
             mine, theirs = ({e.name for e in getattr(r, field)} for r in (record, other))
             if other.id != plugin and (shared := sorted(mine & theirs)):
                 raise Finding(
@@ -169,7 +169,7 @@ def check_names(plugin: str) -> None:
 def check_targets(plugin: str) -> None:
     """Everything that its entries name exists."""
     record, _ = _loaded(plugin)
-    targets = [(e.name, e.target) for field in CONTRIBUTIONS for e in getattr(record, field)]
+    targets = [(e.name, e.target) for field in ENTRIES for e in getattr(record, field)]
     for entry in record.models:
         targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
         targets += [(f"{entry.name}, task", entry.task)] * (entry.task != "classification")

@@ -90,7 +90,7 @@ class Pass:
     def features(
         self,
         make: Callable[[], nn.Module],
-        display: PassDisplay,
+        display: Display,
         device: torch.device = CPU,
         batch: int = 0,
         resume: str = "",
@@ -129,9 +129,7 @@ class Pass:
         assert found is not None
         return found
 
-    def _fill(
-        self, writer: Writer, extractor: Extractor, display: PassDisplay, resume: str
-    ) -> None:
+    def _fill(self, writer: Writer, extractor: Extractor, display: Display, resume: str) -> None:
         progress, missing = writer.progress, writer.missing()
         rows = sum(len(writer.rows(block)) for block in missing)
         keep_freed_memory()  # the maps of a layer are as large as those of the next one

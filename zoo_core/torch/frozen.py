@@ -177,7 +177,7 @@ class FrozenTrainer(TorchTrainer):
                 sketch, digest, job.preprocess, job.dataset, split, view, options["dtype"]
             ).features(
                 lambda: self.backbone(job.entry, job.config),
-                PassDisplay(job.display.quiet),
+                job.display,
                 choose_device(job.device),
                 options["batch"],
                 f"zoo train --resume {job.run.path}" if job.run else "",
@@ -206,7 +206,7 @@ class FrozenTrainer(TorchTrainer):
         digest = model.digest or digest_of_tensors(to_arrays(model.backbone))
         narrow, wide = (Pass(model, digest, preprocess, dataset, split, dtype=d) for d in DTYPES)
         kept = wide.kept(lambda _: None) or narrow.kept(lambda _: None)
-        features = kept or narrow.features(lambda: model.backbone, PassDisplay())
+        features = kept or narrow.features(lambda: model.backbone, Display())
         few = preprocess.batch(list(narrow.images.images[:TIMED]), backend=self.backend)
         started = time.perf_counter()
         self.predict_batch(model, few)
