@@ -79,6 +79,14 @@ def test_an_evaluation_of_a_run_gives_its_figures_again(train):
     assert again["inference_ms_per_image"] > 0
 
 
+def test_an_evaluation_takes_the_digest_that_the_run_names(train, monkeypatch):
+    from zoo_core.torch import frozen
+
+    result = train()
+    monkeypatch.setattr(frozen, "digest_of_tensors", None)  # a backbone is large: not hashed again
+    assert zoo.evaluate(result.path)["accuracy"] == result.accuracy
+
+
 def test_the_whole_model_is_a_torch_module_that_takes_pictures(train):
     result = train()
     model = zoo.load(result.path)
