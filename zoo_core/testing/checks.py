@@ -248,7 +248,7 @@ def check_parameters(name: str, **options: Any) -> None:
 
 
 def check_generation(name: str, **options: Any) -> None:
-    """What declares `generate` draws pictures of the right shape, the same ones from one seed."""
+    """What declares `generate` draws samples of the right shape, the same ones from one seed."""
     entry = registry().models.get(name)
     config = check_options(entry, options)
     model = framework_of(entry).build(entry, config)
@@ -272,7 +272,7 @@ def check_generation(name: str, **options: Any) -> None:
 
 
 def check_training(name: str, **options: Any) -> None:
-    """`zoo train` works with it, on a few made-up pictures, and the run loads and predicts."""
+    """`zoo train` works with it, on a few made-up images, and the run loads and predicts."""
     entry = registry().models.get(name)
     size, channels = (options.get(k, entry.options[k]) for k in SHAPES)
     settings = BRIEFLY | {

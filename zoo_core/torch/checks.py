@@ -250,7 +250,7 @@ def _refuse_shared(name: str, model: nn.Module) -> None:
 
 
 def check_determinism(name: str, **options: Any) -> None:
-    """In evaluation a picture always gets the same answer, whatever comes with it."""
+    """In evaluation an image always gets the same answer, whatever comes with it."""
     subject = Subject(name, options)
     model, images = subject.build().eval(), subject.images(4)
     with torch.inference_mode():

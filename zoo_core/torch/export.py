@@ -50,7 +50,7 @@ def export(model: nn.Module, images: Tensor, path: Path) -> float:
 
 
 def _program(model: nn.Module, images: Tensor) -> Any:
-    # AUTO: any number of pictures, unless the model itself insists on this one.
+    # AUTO: any number of images, unless the model itself insists on this one.
     return torch.export.export(
         model, (images,), dynamic_shapes=({0: torch.export.Dim.AUTO},), strict=False
     )

@@ -197,12 +197,9 @@ def wants_channels_last(model: nn.Module) -> bool:
     Not for odd numbers of channels: with 4, 5 or 12 of them, the backward pass of torch 2.15 has
     been seen to crash on processors without AVX-512.
     """
-    found = [
-        layer
-        for layer in model.modules()
-        if isinstance(layer, nn.Conv2d) and layer.kernel_size != layer.stride
-    ]
-    return bool(found) and all(layer.out_channels % 8 == 0 for layer in found)
+    layers = (layer for layer in model.modules() if isinstance(layer, nn.Conv2d))
+    channels = [layer.out_channels for layer in layers if layer.kernel_size != layer.stride]
+    return bool(channels) and all(count % 8 == 0 for count in channels)
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:

@@ -53,7 +53,7 @@ class Runtime:
         """
         if self._accelerator is None:
             return
-        # A process without pictures in this batch has no gradients, and takes part all the same.
+        # A process without images in this batch has no gradients, and takes part all the same.
         for p in (given := list(parameters)):
             if p.grad is None:
                 p.grad = torch.zeros_like(p)

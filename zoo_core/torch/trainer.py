@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zoo_core.data.loader import Loader
 from zoo_core.io.errors import OptionError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import Recipe
+from zoo_core.torch.export import export
 from zoo_core.torch.learner import TorchLearner, fill
 from zoo_core.torch.runtime import choose_device
 from zoo_core.torch.task import OPTIMIZERS, find_task
@@ -79,11 +80,7 @@ class TorchTrainer(Trainer):
         model = model.to(choose_device(device), wanted if dtype else None)
         return model.eval()
 
-    def export(
-        self, entry: ModelEntry, model: nn.Module, images: torch.Tensor, path: Path
-    ) -> float:
-        from zoo_core.torch.export import export
-
+    def export(self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path) -> float:
         return export(model, images, path)
 
     def environment(self, device: str) -> dict[str, Any]:
@@ -127,17 +124,17 @@ class TorchTrainer(Trainer):
         return task.evaluate(model, loader.epoch(0), lambda sums: sums)
 
     @torch.inference_mode()
-    def predict_batch(self, model: nn.Module, images: torch.Tensor) -> np.ndarray:
+    def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:
         model.eval()
         like = next(model.parameters())
-        logits: torch.Tensor = model(images.to(like.device, like.dtype))
+        logits: Tensor = model(images.to(like.device, like.dtype))
         return logits.float().cpu().numpy()
 
 
 def _left_on_meta(model: nn.Module) -> bool:
     """Whether anything has no memory yet: parameters, buffers, tensors kept as plain attributes."""
     return any(
-        isinstance(value, torch.Tensor) and value.is_meta
+        isinstance(value, Tensor) and value.is_meta
         for module in model.modules()
         for kept in (module._parameters, module._buffers, vars(module))
         for value in kept.values()
