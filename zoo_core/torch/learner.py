@@ -187,8 +187,7 @@ class TorchLearner(Learner):
         super().load(state)
         if self.runtime.rank:  # the sums are those of the first process
             self.start_epoch()
-        if state.values["scaler"]:
-            self.runtime.scaler.load_state_dict(state.values["scaler"])
+        self.runtime.scaler.load_state_dict(state.values["scaler"])  # float16 alone has something
 
 
 def wants_channels_last(model: nn.Module) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -38,12 +38,10 @@ class Runtime:
         return torch.autocast(self.device.type, self._dtype)
 
     def seed(self, value: int) -> None:
-        """Seed what dropout and the like draw from on this device."""
+        """Seed what dropout draws from on this device."""
         torch.default_generator.manual_seed(value)
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(value)
-        elif self.device.type == "mps":
-            torch.mps.manual_seed(value)
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).manual_seed(value)
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients of all processes, whose losses are already shares of the whole.
@@ -75,17 +73,14 @@ class Runtime:
 
 def choose_device(name: str) -> torch.device:
     """The device that was asked for, or the quickest one that is here."""
-    available: dict[str, Callable[[], bool]] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-        "cpu": lambda: True,
-    }
+    here = ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+    here.append("cpu")
     if name == "auto":
-        return torch.device(next(kind for kind, here in available.items() if here()))
-    kind = name.partition(":")[0]
-    if kind not in available or not available[kind]():
-        here = ", ".join(kind for kind, check in available.items() if check())
-        raise OptionError(f"there is no device {name!r} on this machine", f"there is: {here}")
+        return torch.device(here[0])
+    if name.partition(":")[0] not in here:
+        raise OptionError(
+            f"there is no device {name!r} on this machine", f"there is: {', '.join(here)}"
+        )
     return torch.device(name)
 
 
@@ -94,7 +89,7 @@ def _accelerator(device: str) -> Any:
         from accelerate import Accelerator
     except ImportError as error:
         raise missing_dependency("accelerate", "training in several processes") from error
-    return Accelerator(cpu=device == "cpu" or choose_device(device).type == "cpu")
+    return Accelerator(cpu=choose_device(device).type == "cpu")
 
 
 class Machine(NamedTuple):
