@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +13,6 @@ from zoo_core.io.errors import OptionError
 from zoo_core.io.process import process
 from zoo_core.io.targets import missing_dependency
 
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-
 
 class Runtime:
     """One process, or one of several that torchrun started and Accelerate connects."""
@@ -26,16 +22,14 @@ class Runtime:
         self._accelerator = _accelerator(device) if self.world > 1 else None
         self.device = self._accelerator.device if self._accelerator else choose_device(device)
         self.precise = torch.float32 if self.device.type == "mps" else torch.float64  # for sums
-        self._dtype = DTYPES.get(precision)
+        self._dtype = getattr(torch, precision)
         # float16 loses small gradients unless the loss is scaled up; the others need no scaler.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "float16")
         # Numbers too small to matter can make convolutions many times slower.
         torch.set_flush_denormal(True)
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        if self._dtype is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, self._dtype)
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, self._dtype, enabled=self._dtype != torch.float32)
 
     def seed(self, value: int) -> None:
         """Seed what dropout draws from on this device."""

@@ -70,16 +70,6 @@ OPTIMIZERS = {
 }
 
 
-def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    """The optimiser that a recipe names. The learning rate is set anew before every step."""
-    chosen = OPTIMIZERS[recipe.optimizer]
-    options: dict[str, Any] = {name: getattr(recipe, name) for name in chosen.options}
-    # One kernel for all parameters instead of several for each: most of a small model's step.
-    if "fused" in inspect.signature(chosen.make).parameters:
-        options["fused"] = True
-    return chosen.make(parameters, **options)
-
-
 class Task:
     """The base of all tasks. Subclass it for a new sort of training; see docs/training.md.
 
@@ -110,8 +100,13 @@ class Task:
         return list(self.model.parameters())
 
     def make_optimizer(self, name: str) -> torch.optim.Optimizer:
-        parameters = [p for p in self.parameters(name) if p.requires_grad]
-        return make_optimizer(parameters, self.recipe)
+        """The optimiser that the recipe names. Its learning rate is set before every step."""
+        chosen = OPTIMIZERS[self.recipe.optimizer]
+        options: dict[str, Any] = {field: getattr(self.recipe, field) for field in chosen.options}
+        # One kernel for all parameters instead of several for each: most of a small model's step.
+        if "fused" in inspect.signature(chosen.make).parameters:
+            options["fused"] = True
+        return chosen.make([p for p in self.parameters(name) if p.requires_grad], **options)
 
     def start(self, model: nn.Module) -> None:
         """Put what the settings decide into a new model, or into the copy that is averaged."""
