@@ -144,7 +144,8 @@ def check_folder(folder: Path, options: Sequence[str] = ()) -> Iterator[Outcome]
     folder = folder.resolve()
     document = read_project(folder)
     project = document.get("project", {})
-    name, plugins = project.get("name", folder.name), project.get("entry-points", {}).get("zoo", {})
+    name = project.get("name", folder.name)
+    plugins = list(project.get("entry-points", {}).get("zoo", {}))
     backend = document.get("build-system", {}).get("build-backend", "setuptools")
     with tempfile.TemporaryDirectory() as temporary:
         site = Path(temporary) / "site"

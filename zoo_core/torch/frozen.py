@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -157,7 +158,8 @@ class FrozenTrainer(TorchTrainer):
         if OPTIMIZERS[recipe.optimizer].closure:
             recipe = replace(recipe, batch_size=len(job.parts[0]))
         torch.manual_seed(recipe.seed)
-        head = Head(self.sketch(job.entry, job.config).head.to_empty(device="cpu"))
+        fresh = self.sketch(job.entry, job.config).head.to_empty(device="cpu")
+        head = nn.Sequential(OrderedDict(head=fresh))  # with the names of the whole model
         for layer in head.modules():
             if isinstance(layer, nn.Linear):
                 layer.reset_parameters()
@@ -215,18 +217,6 @@ class FrozenTrainer(TorchTrainer):
             rows = torch.split(torch.from_numpy(features.array), EVALUATION_BATCH)
             scores = [model.eval().head(part.float()).numpy() for part in rows]
         return np.concatenate(scores), taken
-
-
-class Head(nn.Module):
-    """What is trained: features to scores, with the names that it has in the whole model."""
-
-    def __init__(self, head: nn.Module) -> None:
-        super().__init__()
-        self.head = head
-
-    def forward(self, features: Tensor) -> Tensor:
-        scores: Tensor = self.head(features)
-        return scores
 
 
 class FeatureLoader(Loader):
