@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import zoo
 from zoo_core.data import datasets
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.process import keep_freed_memory
@@ -55,7 +56,7 @@ def main() -> None:
         rates = {name: max(rate, rates[name]) for name, rate in bare_rates(data).items()}
         tuning.open_dataset = lambda *_, **__: data  # the part, not the whole
         before = cpu()
-        found = tuning.tune(
+        found = zoo.tune(
             MODEL, "cifar10", trials=options.trials, train=True, quiet=True,
             runs=Path(folder) / "runs",
         )  # fmt: skip

@@ -135,13 +135,17 @@ def tune(
     learning rate where nothing is said. changes, settings: those of all trials, as for `train`.
     docs/search.md explains the rest.
     """
-    from zoo_core.tune.tuning import tune as run
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
 
-    return run(
-        model, dataset, preset=preset, space=space, train=train, trials=trials,
-        settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None, quiet=quiet,
-        searcher=searcher, startup=startup, prune=prune, recipe=recipe, workers=workers,
-        engine=engine, address=address, device=device, command="zoo.tune(...)",
+    return run_search(
+        SearchSettings(
+            model=model, dataset=dataset, preset=preset, space=space, train=train, trials=trials,
+            settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None,
+            quiet=quiet, searcher=searcher, startup=startup, prune=prune, recipe=recipe,
+            workers=workers, engine=engine, address=address, device=device,
+            command="zoo.tune(...)",
+        )
     )  # fmt: skip
 
 
@@ -163,12 +167,15 @@ def sweep(
 
     found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)
     """
-    from zoo_core.tune.tuning import sweep as run
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
 
-    return run(
-        model, dataset, grid=grid, recipe=recipe, settings={**(settings or {}), **changes},
-        runs=Path(runs) if runs else None, quiet=quiet, workers=workers, device=device,
-        command="zoo.sweep(...)",
+    return run_search(
+        SearchSettings(
+            kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe,
+            settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None,
+            quiet=quiet, workers=workers, device=device, command="zoo.sweep(...)",
+        )
     )  # fmt: skip
 
 

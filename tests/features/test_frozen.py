@@ -17,7 +17,6 @@ from zoo_core.torch.extract import Extractor
 from zoo_core.torch.learner import TorchLearner
 from zoo_core.train import runner as training
 from zoo_core.train.job import trainer_of
-from zoo_core.tune import tuning
 
 
 @pytest.fixture
@@ -221,7 +220,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(train, monkeypatch, op
 def test_a_search_and_its_training_see_every_picture_once(weights, tmp_path, seen):
     from features.parts import settings
 
-    found = tuning.tune(
+    found = zoo.tune(
         "resnet18_features", "synthetic", preset="paper", trials=3, train=True, quiet=True,
         settings=settings(weights, epochs=3, patience=1), runs=tmp_path / "runs",
     )  # fmt: skip
@@ -233,7 +232,7 @@ def test_a_search_and_its_training_see_every_picture_once(weights, tmp_path, see
 def test_with_lbfgs_a_search_is_for_the_weight_decay(weights, tmp_path):
     from features.parts import settings
 
-    found = tuning.tune(
+    found = zoo.tune(
         "resnet18_features", "synthetic", trials=2, quiet=True, runs=tmp_path / "runs",
         settings=settings(weights, optimizer="lbfgs", epochs=1),
     )  # fmt: skip

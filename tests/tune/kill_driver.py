@@ -22,7 +22,8 @@ import hyperopt  # noqa: F401
 import matplotlib.pyplot  # noqa: F401
 import torch
 
-from zoo_core.tune import tuning
+from zoo_core.tune.search import SearchSettings
+from zoo_core.tune.tuning import run_search
 
 SETTINGS: dict[str, Any] = {
     "epochs": 6,
@@ -36,11 +37,13 @@ SETTINGS: dict[str, Any] = {
 def work(runs: Path, workers: int) -> None:
     how: dict[str, Any] = {"runs": runs, "quiet": True, "checkpoint_seconds": 0.02}
     if any(runs.glob("*/search.json")):
-        tuning.resume("latest", **how)
+        run_search(SearchSettings(resume="latest", **how))
     else:
-        tuning.tune(
-            "mlp", "synthetic", settings=SETTINGS, trials=7, startup=4, train=True, device="cpu",
-            workers=workers, **how,
+        run_search(
+            SearchSettings(
+                model="mlp", dataset="synthetic", settings=SETTINGS, trials=7, startup=4,
+                train=True, device="cpu", workers=workers, **how,
+            )
         )  # fmt: skip
 
 

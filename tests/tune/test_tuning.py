@@ -117,7 +117,7 @@ def test_of_few_pictures_the_trials_take_all_and_too_few_judges_are_named(tmp_pa
     found = zoo.tune("mlp", "synthetic", trials=1, settings=settings, runs=tmp_path)
     about = found.search.read()["dataset"]
     assert (about["train"], about["validation"]) == (48, 12)
-    assert "only 12 pictures decide between the trials" in capsys.readouterr().err
+    assert "only 12 images decide between the trials" in capsys.readouterr().err
     # Where the rate falls, the loss of a trial is the one that the final training ends with.
     (trial,) = found.trials
     assert trial.loss == trial.curve[-1]["validation_loss"] and trial.epoch == 2

@@ -38,8 +38,8 @@ def command(
     attention that the class token gives to each patch is laid over the PICTURE.
     """
     try:
-        from zoo_core.report.comparison import draw_attention
-        from zoo_core.report.drawing import FORMATS
+        from zoo_core.report.look import FORMATS
+        from zoo_core.report.plots import draw_attention
     except ImportError as error:
         raise MissingDependency(
             "drawing attention needs matplotlib", "pip install 'zoo-core[report]'"

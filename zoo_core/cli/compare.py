@@ -145,8 +145,8 @@ def spare_columns(rows: Sequence[dict[str, object]]) -> list[str]:
 def draw(output: Path, summaries: Sequence[Summary], runs: Sequence[Run]) -> Path | None:
     """Draw the curves of all runs, if there is matplotlib to draw with."""
     try:
-        from zoo_core.report.comparison import Line, draw_comparison
-        from zoo_core.report.drawing import FORMATS
+        from zoo_core.report.look import FORMATS
+        from zoo_core.report.plots import Line, draw_comparison
     except ImportError:
         note("No picture without matplotlib: pip install 'zoo-core[report]'")
         return None

@@ -35,7 +35,7 @@ def command(run: str, runs: Path | None, as_json: bool) -> None:
         note(remark)
     if as_json:
         print_json(
-            {"run": found.path, "report": report.path, "pictures": [*map(str, report.pictures)]}
+            {"run": found.path, "report": report.path, "pictures": [*map(str, report.plots)]}
         )
     else:
         click.echo(report.path)

@@ -62,27 +62,21 @@ def command(
     a row of the table, not the end. The best is chosen by validation accuracy where the recipe has
     a validation_fraction, and otherwise by test accuracy.
     """
-    how: dict[str, Any] = {
-        "runs": runs, "quiet": quiet, "checkpoint_seconds": seconds_of(checkpoint_every),
-    }  # fmt: skip
+    from zoo_core.train.builder import command_line
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
+
+    settings: dict[str, Any] = {}
     if resume:
         refuse_with_resume(ctx)
-        from zoo_core.tune import tuning
-
-        show(tuning.resume(resume, "sweep", **how), as_json)
-        return
-    entry = entry_of(model)
-    asked: dict[str, Any] = {
-        "recipe": recipe, "workers": workers, "device": device,
-        "settings": settings_of(entry, assignments, epochs=epochs, seed=seed, subset=subset),
-    }  # fmt: skip
-    # Mistakes come back at once, before anything heavy is imported.
-    from zoo_core.tune.plan import sweep_plan
-    from zoo_core.tune.space import grid_texts
-
-    texts = grid_texts(grid)
-    sweep_plan(entry, dataset, grid=texts, **asked)
-    from zoo_core.train.builder import command_line
-    from zoo_core.tune import tuning
-
-    show(tuning.sweep(model, dataset, grid=texts, command=command_line(), **how, **asked), as_json)
+    else:
+        entry = entry_of(model)
+        settings = settings_of(entry, assignments, epochs=epochs, seed=seed, subset=subset)
+    result = run_search(
+        SearchSettings(
+            kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe,
+            settings=settings, workers=workers, device=device, resume=resume, runs=runs,
+            quiet=quiet, command=command_line(), checkpoint_seconds=seconds_of(checkpoint_every),
+        )
+    )  # fmt: skip
+    show(result, as_json)

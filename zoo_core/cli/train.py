@@ -120,11 +120,14 @@ def command(
     from zoo_core.train.runner import train
 
     if tune:
-        from zoo_core.tune.tuning import tune as search
+        from zoo_core.tune.search import SearchSettings
+        from zoo_core.tune.tuning import run_search
 
-        found = search(
-            model, dataset or asked.dataset, recipe=recipe, settings=settings, device=device,
-            command=command_line(), train=True, **how,
+        found = run_search(
+            SearchSettings(
+                model=model, dataset=dataset or asked.dataset, recipe=recipe, settings=settings,
+                device=device, command=command_line(), train=True, **how,
+            )
         )  # fmt: skip
         _show(found.trained, as_json)
         return

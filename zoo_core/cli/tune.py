@@ -75,31 +75,25 @@ def command(
     Every trial trains on a part of the training set and is judged by its best validation loss; the
     test set is not touched. The trials, a report and the best recipe are kept in a folder of runs.
     """
-    how: dict[str, Any] = {
-        "runs": runs, "quiet": quiet, "checkpoint_seconds": seconds_of(checkpoint_every),
-        "train": train,
-    }  # fmt: skip
+    from zoo_core.train.builder import command_line
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
+
+    settings: dict[str, Any] = {}
     if resume:
         refuse_with_resume(ctx, "train")
-        from zoo_core.tune import tuning
-
-        show(tuning.resume(resume, "tune", **how), as_json)
-        return
-    entry = entry_of(model)
-    settings = settings_of(
-        entry, assignments, epochs=epochs, patience=patience, seed=seed, subset=subset,
-        validation_fraction=validation,
+    else:
+        settings = settings_of(
+            entry_of(model), assignments, epochs=epochs, patience=patience, seed=seed,
+            subset=subset, validation_fraction=validation,
+        )  # fmt: skip
+    result = run_search(
+        SearchSettings(
+            model=model, dataset=dataset, space=space, settings=settings, train=train,
+            resume=resume, runs=runs, quiet=quiet, command=command_line(),
+            checkpoint_seconds=seconds_of(checkpoint_every), **asked,
+        )
     )  # fmt: skip
-    # Mistakes come back at once, before anything heavy is imported.
-    from zoo_core.tune.plan import tune_plan
-
-    tune_plan(entry, dataset, settings=settings, space=space, train=train, **asked)
-    from zoo_core.train.builder import command_line
-    from zoo_core.tune import tuning
-
-    result = tuning.tune(
-        model, dataset, space=space, settings=settings, command=command_line(), **how, **asked
-    )
     show(result, as_json)
 
 

@@ -1,7 +1,7 @@
-"""How all pictures that matplotlib draws here look: colours, figures, axes, labels.
+"""How all plots look: colours, figures, axes, labels.
 
-Every picture is a figure of its own: nothing touches pyplot or matplotlib's settings, so that a
-notebook's own pictures stay as they are.
+Every plot is a figure of its own: nothing touches pyplot or matplotlib's settings, so that a
+notebook's own plots stay as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
@@ -23,7 +24,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
 from zoo_core.io.files import atomic_write
 
-FORMATS = (".png", ".pdf", ".svg")  # of a picture that somebody names
+FORMATS = (".png", ".pdf", ".svg")  # of a plot that somebody names
 INK, FAINT, MISTAKE = "#222222", "#dddddd", "#D55E00"
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -91,6 +92,11 @@ def tidy(axes: Axes, x: str, y: str, *, grid: bool = True) -> None:
         axes.set_axisbelow(True)
 
 
+def in_percent(axis: XAxis | YAxis) -> None:
+    """The numbers of an axis are shares."""
+    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+
+
 def epoch_axes(
     axes: Axes, metric: str, lines: Iterable[tuple[Sequence[int], Sequence[float]]], unit: str
 ) -> None:
@@ -106,7 +112,7 @@ def epoch_axes(
         axes.set_xlim(first, last)
     values = [v for _, line in lines for v in line if math.isfinite(v)]
     if "accuracy" in metric:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        in_percent(axes.yaxis)
     elif values and min(values) > 0 and max(values) / min(values) > 100:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -155,7 +161,7 @@ def dot(epochs: Sequence[int]) -> str:
     return "o" if len(epochs) <= 2 else ""
 
 
-def short(name: str, most: int) -> str:
+def short(name: str, most: int = LONGEST) -> str:
     """A name that fits and is shown as it is: to matplotlib a $ would begin a formula."""
     name = re.sub(r"\s+", " ", name)
     name = name if len(name) <= most else name[: most - 1].rstrip() + "…"
