@@ -1,20 +1,20 @@
 """A search space is understood, or refused with a sentence, before anything is trained."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import zoo
 from zoo_core.io.errors import OptionError
 from zoo_core.tune.search import SearchPlan, SearchSettings, decide
-from zoo_core.tune.searcher import Grid
+from zoo_core.tune.searcher import Grid, first_guess
 from zoo_core.tune.space import (
     Axis,
     as_settings,
     axis_texts,
     grid_size,
     parse_space,
-    recipe_values,
 )
 
 
@@ -88,10 +88,13 @@ def test_a_space_from_python_keeps_every_digit():
 
 
 def test_the_recipes_own_place_is_known_where_it_is_inside():
-    recipe = zoo.Recipe(lr=1e-3)
-    inside = parse("lr=log:1e-4:1e-2", "model.dropout=uniform:0:0.6")
-    assert recipe_values(inside, zoo.info("cnn"), recipe) == {"lr": 1e-3, "model.dropout": 0.5}
-    assert recipe_values(parse("lr=log:1e-2:1e-1"), zoo.info("cnn"), recipe) is None
+    space = {"lr": "log:1e-4:1e-2", "model.dropout": "uniform:0:0.6"}
+    settings = {"lr": 1e-3, "model": {"dropout": 0.5}}
+    inside = tune_plan("cnn", settings=settings, space=space)
+    assert first_guess(inside) == {"lr": 1e-3, "model.dropout": 0.5}
+    assert first_guess(replace(inside, guess=False)) is None
+    outside = tune_plan("cnn", settings=settings, space={**space, "lr": "log:1e-2:1e-1"})
+    assert first_guess(outside) is None
 
 
 def test_a_grid_has_every_combination_once():
@@ -101,7 +104,7 @@ def test_a_grid_has_every_combination_once():
     assert found[:3] == [(0.1, "adam"), (0.1, "sgd"), (0.2, "adam")]
     assert len(set(found)) == 6
     with pytest.raises(OptionError, match="lr has a range"):
-        Grid(parse("lr=log:0.1:1"))
+        grid_size(parse("lr=log:0.1:1"))
 
 
 def tune_plan(model, **asked):

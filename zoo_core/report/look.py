@@ -29,7 +29,7 @@ INK, FAINT, MISTAKE = "#222222", "#dddddd", "#D55E00"
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Twelve more, as far apart as so many can be, for points of as many classes.
-COLOURS_OF_CLASSES = (
+CLASS_COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E6B800", "#56B4E9", "#222222", "#8C564B",
     "#7FBF3F", "#7B4FB5", "#F2A3B3", "#8A8A8A",
 )  # fmt: skip
@@ -57,12 +57,15 @@ class End(NamedTuple):
     colour: str
 
 
-def new_figure(width: float, height: float, title: str = "") -> Figure:
+def new_figure(
+    width: float, height: float, title: str = "", columns: int = 1, rows: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, row by row."""
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     if title:
         figure.suptitle(short(title, 200), x=0.01, ha="left", fontsize=11, color=INK)
-    return figure
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,9 +26,10 @@ def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: i
     """A panel for each metric, with a line for each split that has it; `unit` is the loss's."""
     columns = min(len(curves), 2 if len(curves) in (2, 4) else 3)
     rows = math.ceil(len(curves) / columns)
-    figure = look.new_figure(4.6 * columns, 3.3 * rows + 0.3, title)
-    for index, (metric, splits) in enumerate(curves.items(), 1):
-        axes = figure.add_subplot(rows, columns, index)
+    figure, panels = look.new_figure(4.6 * columns, 3.3 * rows + 0.3, title, columns, rows)
+    for axes in panels[len(curves) :]:
+        axes.remove()
+    for axes, (metric, splits) in zip(panels, curves.items(), strict=False):
         ends = []
         for split, (epochs, values) in splits.items():
             style = look.SPLIT_STYLE[split]
@@ -51,8 +53,7 @@ def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: i
 def draw_rate(path: Path, points: Sequence[tuple[int, float]]) -> None:
     """The learning rate at each epoch."""
     epochs, rates = zip(*points, strict=True)
-    figure = look.new_figure(5.2, 2.5, "Learning rate")
-    axes = figure.add_subplot()
+    figure, (axes,) = look.new_figure(5.2, 2.5, "Learning rate")
     axes.plot(epochs, rates, color=look.COLOURS[0], marker=look.dot(epochs), markersize=4)
     axes.set_ylim(bottom=0)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
@@ -75,11 +76,9 @@ def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, tit
     names = [look.short(name, 22) for name in classes]
     longest = 0.62 * font * max(map(len, names))
     flat = longest < cell
-    figure = look.new_figure(
-        side + longest / 72 + 1.5, side + (font if flat else longest) / 72 + 0.9
-    )
-    figure.set_layout_engine("compressed")  # made for pictures, whose sides are fixed
-    axes = figure.add_subplot()
+    width, height = side + longest / 72 + 1.5, side + (font if flat else longest) / 72 + 0.9
+    figure, (axes,) = look.new_figure(width, height)
+    figure.set_layout_engine("compressed")  # made for images, whose sides are fixed
     axes.set_title(look.short(title, 80), loc="left", fontsize=11, color=look.INK)
     # Less than linear, because the mistakes are what one looks for and each is a small share.
     image = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.6, 0, 1), interpolation="nearest")
@@ -90,8 +89,8 @@ def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, tit
     axes.set_xticks(places, names[::step], rotation=0 if flat else 90)
     axes.set_yticks(places, names[::step])
     if len(classes) <= 20:
-        digits = len(str(counts.max()))
-        size = float(np.clip(1.3 * cell / max(digits, 2), 4.5, 9.5))
+        digits = max(len(str(counts.max())), 2)
+        size = float(np.clip(1.3 * cell / digits, 4.5, 9.5))
         for (i, j), count in np.ndenumerate(counts):
             colour = "white" if shares[i, j] > 0.45 else look.INK
             if count:
@@ -112,8 +111,7 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
     shown: list[ClassScore | None] = list(scores)
     if len(scores) > MANY:
         shown[15:-15] = [None]
-    figure = look.new_figure(6.4, 0.2 * len(shown) + 1.1, title)
-    axes = figure.add_subplot()
+    figure, (axes,) = look.new_figure(6.4, 0.2 * len(shown) + 1.1, title)
     for place, score in enumerate(shown):
         if score is None:
             text = f"{len(scores) - 30} classes between these"
@@ -158,8 +156,7 @@ def draw_grid(
     rows = math.ceil(len(images) / columns)
     # One axis for all, where an image has side 1: forty small ones would take seconds to lay out.
     wide, high = 1.08, 1.36
-    figure = look.new_figure(1.22 * wide * columns, 1.22 * high * rows + 0.4, title)
-    axes = figure.add_subplot()
+    figure, (axes,) = look.new_figure(1.22 * wide * columns, 1.22 * high * rows + 0.4, title)
     axes.set_axis_off()
     guesses = probabilities.argmax(1)
     wrong = np.zeros(len(images), bool) if labels is None else guesses != labels
@@ -193,11 +190,9 @@ def draw_codes(
     title: str,
 ) -> None:  # fmt: skip
     """Points in the plane (n, 2), a panel for each way to colour them by class."""
-    figure = look.new_figure(5.2 * len(colourings) + 1.6, 5.4, title)
-    palette = [
-        look.COLOURS_OF_CLASSES[i % len(look.COLOURS_OF_CLASSES)] for i in range(len(classes))
-    ]
-    panels = figure.subplots(1, len(colourings), squeeze=False)[0]
+    count = len(colourings)
+    figure, panels = look.new_figure(5.2 * count + 1.6, 5.4, title, count)
+    palette = list(itertools.islice(itertools.cycle(look.CLASS_COLOURS), len(classes)))
     for axes, (name, labels) in zip(panels, colourings.items(), strict=True):
         axes.set_title(name, loc="left", fontsize=10, color=look.INK)
         axes.set_aspect("equal", "datalim")
@@ -240,8 +235,8 @@ def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
     count = len(metrics) + bool(dots)
     width = 4.2 + 0.075 * min(look.LONGEST, max(len(line.label) for line in lines))
     height = max(3.6, 0.22 * len(lines) + 1)
-    figure = look.new_figure(width * count, height, f"Comparison of {len(lines)} runs")
-    panels = list(figure.subplots(1, count, squeeze=False)[0])
+    title = f"Comparison of {len(lines)} runs"
+    figure, panels = look.new_figure(width * count, height, title, count)
     for axes, metric in zip(panels, metrics, strict=False):
         shown, ends = [], []
         for i, line in enumerate(lines):
@@ -306,9 +301,8 @@ def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:
     else:
         columns, width, height = min(layers + 1, 5), 2.3, 2.7
         rows = math.ceil((layers + 1) / columns)
-    verdict = f": {seen.label}, {100 * seen.probability:.0f} %" if seen.label else ""
-    figure = look.new_figure(width * columns, height * rows + 0.4, f"{name}{verdict}")
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    title = f"{name}: {seen.label}, {100 * seen.probability:.0f} %" if seen.label else name
+    figure, panels = look.new_figure(width * columns, height * rows + 0.4, title, columns, rows)
     for axes in panels:
         axes.set_axis_off()
     for layer in range(layers if heads else 1):

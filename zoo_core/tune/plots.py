@@ -27,8 +27,7 @@ def draw_trials(path: Path, axes: Sequence[Axis], trials: Sequence[Trial], title
     """The loss of each trial against each parameter: who suggested it, and what became of it."""
     good = [trial for trial in trials if trial.loss is not None]
     best = min(good, key=lambda trial: trial.loss or 0.0)
-    figure = look.new_figure(5.4 * len(axes), 4.0, title)
-    panels = figure.subplots(1, len(axes), squeeze=False)[0]
+    figure, panels = look.new_figure(5.4 * len(axes), 4.0, title, len(axes))
     for panel, axis in zip(panels, axes, strict=True):
         place = _scale(panel, axis)
         look.tidy(panel, axis.name, "best validation loss" if axis is axes[0] else "")
@@ -65,8 +64,7 @@ def draw_trial_curves(path: Path, trials: Sequence[Trial], title: str) -> None:
     """The validation loss of all trials, the best one in front."""
     good = [trial for trial in trials if trial.losses and trial.loss is not None]
     best = min(good, key=lambda trial: trial.loss or 0.0)
-    figure = look.new_figure(6.4, 4.0, title)
-    axes = figure.add_subplot()
+    figure, (axes,) = look.new_figure(6.4, 4.0, title)
     shown = []
     for trial in good:
         losses, colour = trial.losses, SOURCES[trial.source]
@@ -100,8 +98,7 @@ def draw_sweep(
 ) -> None:
     """A panel for each axis; a line joins the runs that differ in this axis alone."""
     title += "; dotted: chance, x: collapsed" if classes else ""
-    figure = look.new_figure(6.0 * len(axes), 4.2, title)
-    panels = figure.subplots(1, len(axes), squeeze=False)[0]
+    figure, panels = look.new_figure(6.0 * len(axes), 4.2, title, len(axes))
     for panel, axis in zip(panels, axes, strict=True):
         look.tidy(panel, axis.name, y if axis is axes[0] else "")
         place = _scale(panel, axis)

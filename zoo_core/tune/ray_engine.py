@@ -33,7 +33,6 @@ def run_on_ray(work: Work) -> list[Trial]:
 
     search, plan, display = work.search, work.plan, work.display
     done = search.trials()
-    display.already(done.values())
     guess = first_guess(plan)
     names: dict[str, int] = {}  # Ray's name of a trial -> our number
     lines: dict[str, list[Mapping[str, Any]]] = {}
@@ -56,7 +55,7 @@ def run_on_ray(work: Work) -> list[Trial]:
         kept = task_of(trial).record(lines.get(trial.trial_id, []), error, pruned)
         done[kept.number] = kept
         search.append(kept)
-        display.end(kept)
+        display.end(kept, done.values())
 
     class Ours(FIFOScheduler):  # type: ignore[misc, unused-ignore]  # Any without Ray
         """First come, first served; told of every epoch, it keeps the lines and may say stop."""
@@ -120,24 +119,20 @@ def connect(plan: SearchPlan) -> None:
         raise missing_dependency("ray", "--engine ray") from error
     if ray.is_initialized():
         return
-    where: dict[str, Any] = {"address": plan.address} if plan.address else {
-        "address": "local", "num_cpus": plan.workers, "include_dashboard": False,
-    }  # fmt: skip
+    where: dict[str, Any] = dict(address="local", num_cpus=plan.workers, include_dashboard=False)
+    failed = "Ray could not be started"
+    hint = "without --engine ray, --workers runs trials in processes of this machine"
+    if plan.address:
+        where, failed = {"address": plan.address}, f"Ray at {plan.address} could not be reached"
+        hint = "does it run there, and have you its token in RAY_AUTH_TOKEN? Without --address the "
+        hint += "search starts a Ray on this machine"
     try:
         if host_port := re.fullmatch(r"([^:/]+):(\d+)", plan.address):
             # Ray itself would go on trying for minutes.
             socket.create_connection((host_port[1], int(host_port[2])), SECONDS).close()
         ray.init(**where, log_to_driver=False, configure_logging=False)
     except Exception as error:
-        raise ZooError(
-            f"Ray at {plan.address} could not be reached: {describe(error)}"
-            if plan.address
-            else f"Ray could not be started: {describe(error)}",
-            "does it run there, and have you its token in RAY_AUTH_TOKEN? Without --address the "
-            "search starts a Ray on this machine"
-            if plan.address
-            else "without --engine ray, --workers runs trials in processes of this machine",
-        ) from error
+        raise ZooError(f"{failed}: {describe(error)}", hint) from error
     _ours = True
 
 

@@ -19,7 +19,7 @@ from zoo_core.runs.summary import curves_of, number
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.settings import SECTIONS, as_typed
 from zoo_core.train.display import Bars, Display, open_display
-from zoo_core.tune.search import Search, SearchPlan, Trial, deciding_scores
+from zoo_core.tune.search import Search, SearchPlan, Trial, last_scores
 
 # ---------------------------------------------------------------- while it works
 
@@ -49,11 +49,6 @@ class SearchDisplay(Display):
     def __init__(self, plan: SearchPlan, quiet: bool) -> None:
         super().__init__(quiet)
         self.plan = plan
-        self._best = math.inf
-
-    def already(self, trials: Iterable[Trial]) -> None:
-        """What a resumed search has had before."""
-        self._best = min((t.loss for t in trials if t.loss is not None), default=math.inf)
 
     def of_trial(self, number: int) -> Display:
         """For the run itself; several at a time would write over each other."""
@@ -61,28 +56,29 @@ class SearchDisplay(Display):
             return TrialBars(number, self.plan.trials)
         return Display(quiet=True)
 
-    def end(self, trial: Trial) -> None:
-        # A sweep is judged by its accuracies, and all together.
-        better = self.plan.kind == "tune" and (trial.loss or math.inf) < self._best
-        self._best = min(self._best, trial.loss or math.inf)
-        width = len(str(self.plan.trials))
+    def end(self, trial: Trial, trials: Iterable[Trial]) -> None:
+        """trials: all that have ended so far, with this one."""
+        count = self.plan.trials
         word = "run" if self.plan.kind == "sweep" else "trial"
-        self.say(
-            f"{word} {trial.number:>{width}}/{self.plan.trials}  {settings_text(trial.parameters)}"
-            f"  {_outcome(trial)}{'  best so far' if better else ''}"
+        told = (
+            f"{word} {trial.number:>{len(str(count))}}/{count}  {settings_text(trial.parameters)}  "
         )
+        if trial.loss is None:
+            told += f"failed: {trial.error}"
+        else:
+            told += f"loss {trial.loss:.4f} at epoch {trial.epoch} of {trial.epochs}"
+            told += ", pruned" if trial.status == "pruned" else ""
+            told += f"  {duration(trial.seconds)}"
+            # A sweep is judged by its accuracies, and all together.
+            losses = [t.loss for t in trials if t.loss is not None and t is not trial]
+            better = word == "trial" and trial.loss < min(losses, default=math.inf)
+            told += "  best so far" if better else ""
+        self.say(told)
 
 
 def settings_text(parameters: Mapping[str, Any]) -> str:
     """`lr=0.00123 model.dropout=0.3`."""
     return " ".join(f"{name}={as_typed(value)}" for name, value in parameters.items())
-
-
-def _outcome(trial: Trial) -> str:
-    if trial.loss is None:
-        return f"failed: {trial.error}"
-    told = f"loss {trial.loss:.4f} at epoch {trial.epoch} of {trial.epochs}"
-    return told + (", pruned" if trial.status == "pruned" else "") + f"  {duration(trial.seconds)}"
 
 
 # ---------------------------------------------------------------- the order of trials
@@ -100,8 +96,8 @@ def ranked(plan: SearchPlan, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def best_trial(plan: SearchPlan, trials: Sequence[Trial]) -> Trial | None:
-    good = [trial for trial in ranked(plan, trials) if trial.status != "failed"]
-    return good[0] if good else None
+    best = ranked(plan, trials)[0]
+    return None if best.status == "failed" else best
 
 
 def table_of(
@@ -180,72 +176,57 @@ def _toml(value: Any) -> str:
 
 def write_search_report(search: Search, plan: SearchPlan) -> Path:
     """report.md and pictures/, from the files of the search."""
-    document, trials = search.read(), list(search.trials().values())
-    path = search.path / "report.md"
+    document, trials, path = search.read(), [*search.trials().values()], search.path / "report.md"
+    data, best = document["dataset"], ranked(plan, trials)[0]
+    kind, them = ("Sweep", "Runs") if plan.kind == "sweep" else ("Search", "Trials")
+    head = f"{kind} of {plan.entry.name} on {data['name']}: {settings_text(best.parameters)}"
+    titles, rows = table_of(plan, trials, data["classes"])
+    cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
     try:
-        plots = _draw(search.path / "pictures", plan, trials, document["dataset"]["classes"])
-        text = _markdown(search, plan, document, trials, plots)
+        plots = _draw(search.path / "pictures", plan, trials, data["classes"])
+        parts = [
+            f"# {plain(head)}",
+            f"`{search.name}`, {document.get('created')}: `{document.get('command')}`",
+            table(_facts(plan, document, trials, best).items()),
+            f"## {them}",
+            table(cells, [title.lstrip("#") for title in titles]),
+            *(f"![{name.removesuffix('.png')}](pictures/{name})" for name in plots),
+            "## The best recipe",
+            "In this folder, `zoo train --config best.toml` trains it.",
+            f"```toml\n{search.best_file.read_text(encoding='utf-8').rstrip()}\n```",
+        ]
         with atomic_write(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     except OSError as error:
         raise ZooError(f"{search.path} could not be written: {error.strerror}") from error
     return path
-
-
-def _markdown(
-    search: Search,
-    plan: SearchPlan,
-    document: Mapping[str, Any],
-    trials: Sequence[Trial],
-    plots: Sequence[str],
-) -> str:
-    data, best = document["dataset"], ranked(plan, trials)[0]
-    kind, them = ("Sweep", "Runs") if plan.kind == "sweep" else ("Search", "Trials")
-    found = settings_text(best.parameters)
-    titles, rows = table_of(plan, trials, data["classes"])
-    cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
-    parts = [
-        "# " + plain(f"{kind} of {plan.entry.name} on {data['name']}: {found}"),
-        f"`{search.name}`, {document.get('created')}: `{document.get('command')}`",
-        table(_facts(plan, document, trials, best).items()),
-        f"## {them}",
-        table(cells, [title.lstrip("#") for title in titles]),
-        *(f"![{name.removesuffix('.png')}](pictures/{name})" for name in plots),
-        "## The best recipe",
-        "In this folder, `zoo train --config best.toml` trains it.",
-        f"```toml\n{search.best_file.read_text(encoding='utf-8').rstrip()}\n```",
-    ]
-    return "\n\n".join(parts) + "\n"
 
 
 def _facts(
     plan: SearchPlan, document: Mapping[str, Any], trials: Sequence[Trial], best: Trial
 ) -> dict[str, str]:
     """The figures that people look for first."""
-    data, sources = document["dataset"], Counter(trial.source for trial in trials)
+    data, result = document["dataset"], document.get("result") or {}
     states = Counter(trial.status for trial in trials)
-    told = {"best": f"{settings_text(best.parameters)} (number {best.number})"}
-    if plan.kind == "tune":
-        told["best validation loss"] = f"{best.loss:.4f} in epoch {best.epoch}"
-    if result := document.get("result"):
-        scores = ", ".join(f"test {name} {figure(name, value)}" for name, value in result.items())
-        told["trained on everything"] = f"{document['trained']}: {scores}"
-    told |= {
+    sources = Counter(trial.source for trial in trials).items()
+    scores = ", ".join(f"test {name} {figure(name, value)}" for name, value in result.items())
+    told = {
+        "best": f"{settings_text(best.parameters)} (number {best.number})",
+        "best validation loss": plan.kind == "tune" and f"{best.loss:.4f} in epoch {best.epoch}",
+        "trained on everything": scores and f"{document['trained']}: {scores}",
         "pictures": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
         "space": ", ".join(f"`{_shortened(text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
-        + ", ".join(f"{count} {source}" for source, count in sources.items()),
+        + ", ".join(f"{count} {source}" for source, count in sources),
+        "failed": states["failed"] and str(states["failed"]),
+        "pruned": plan.prune and f"{states['pruned']}; epochs spared: {_spared(plan, trials)}",
+        "epochs": f"{sum(trial.epochs for trial in trials)} in all trials",
+        "time": f"{duration(sum(trial.seconds for trial in trials))} of training",
+        "workers": (plan.workers > 1 or plan.engine != "local")
+        and f"{plan.workers}, {plan.engine}",
     }
-    if states["failed"]:
-        told["failed"] = str(states["failed"])
-    if plan.prune:
-        told["pruned"] = f"{states['pruned']}; epochs spared: {_spared(plan, trials)}"
-    told["epochs"] = f"{sum(trial.epochs for trial in trials)} in all trials"
-    told["time"] = f"{duration(sum(trial.seconds for trial in trials))} of training"
-    if plan.workers > 1 or plan.engine != "local":
-        told["workers"] = f"{plan.workers}, {plan.engine}"
-    return told
+    return {name: str(value) for name, value in told.items() if value}
 
 
 def _shortened(text: str) -> str:
@@ -281,7 +262,7 @@ def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int)
         return ["trials.png", "curves.png"]
     drawn = []
     if any(trial.accuracy is not None for trial in trials):
-        split = next(deciding_scores(trial.curve)[0] for trial in trials if trial.curve)
+        split = next(last_scores(trial.curve)[0] for trial in trials if trial.curve)
         title = f"{plan.entry.name}: {len(trials)} runs"
         y = f"{split} accuracy at the end"
         plots.draw_sweep(folder / "axes.png", plan.axes, trials, title, classes, y)

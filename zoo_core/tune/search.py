@@ -227,7 +227,7 @@ class Trial:
     @property
     def accuracy(self) -> float | None:
         """The held-out accuracy at the end."""
-        split, scores = deciding_scores(self.curve)
+        split, scores = last_scores(self.curve)
         return None if split == "train" else number(scores.get("accuracy"))
 
     def collapsed(self, classes: int) -> bool:
@@ -241,7 +241,7 @@ def validation_losses(lines: Lines) -> list[float]:
     return [line["validation_loss"] for line in lines if "validation_loss" in line]
 
 
-def deciding_scores(lines: Lines) -> tuple[str, Mapping[str, Any]]:
+def last_scores(lines: Lines) -> tuple[str, Mapping[str, Any]]:
     """The split that trials are compared by and its last scores: test only without validation."""
     last = lines[-1] if lines else {}
     if any(key.startswith("validation_") for key in last):
@@ -290,28 +290,28 @@ class Search(Directory):
         with atomic_write(self.trials_file) as temporary:
             temporary.write_text(text + json.dumps(trial.to_dict()) + "\n", encoding="utf-8")
 
+    @classmethod
+    def new(cls, root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
+        """Make a directory that no other search has."""
+        search = cls(new_run(root, f"{plan.kind}-{plan.entry.name}", dataset).path)
+        head = {"format": FORMAT, "name": search.name, "status": "running"}
+        search.write({**head, **about, "plan": plan.to_dict()})
+        return search
 
-def new_search(root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
-    search = Search(new_run(root, f"{plan.kind}-{plan.model.rpartition('/')[2]}", dataset).path)
-    head = {"format": FORMAT, "name": search.name, "status": "running"}
-    search.write({**head, **about, "plan": plan.to_dict()})
-    return search
-
-
-def find_search(reference: str, root: Path | None, kind: str) -> Search:
-    """The search that a person means: a path, a name in the runs folder, or `latest`."""
-    root = runs_root(root)
-    known = [Search(path.parent) for path in root.glob(f"{kind}-*/search.json")]
-    known.sort(key=lambda search: search.name.rsplit("Z", 1)[0][-15:])
-    if reference == "latest":
-        if not known:
-            raise UsageError(f"there is no {kind} in {root}", f"zoo {kind} MODEL makes one")
-        return known[-1]
-    for path in (root / reference, Path(reference)):
-        if (path / "search.json").is_file():
-            found = Search(path)
-            if (made := found.plan().kind) != kind:
-                raise UsageError(f"{path} is a {made}", f"zoo {made} --resume {reference}")
-            return found
-    hint = did_you_mean(reference, [s.name for s in known], "--runs chooses the folder")
-    raise UnknownName(f"there is no {kind} {reference!r} in {root}", hint)
+    @classmethod
+    def find(cls, reference: str, root: Path | None, kind: str) -> Search:
+        """The search that a person means: a path, a name in the runs folder, or `latest`."""
+        root = runs_root(root)
+        known = [cls(path.parent) for path in root.glob(f"{kind}-*/search.json")]
+        known.sort(key=lambda search: search.name.rsplit("Z", 1)[0][-15:])
+        if reference == "latest":
+            if not known:
+                raise UsageError(f"there is no {kind} in {root}", f"zoo {kind} MODEL makes one")
+            return known[-1]
+        for found in (cls(root / reference), cls(Path(reference))):
+            if found.settings_file.is_file():
+                if (made := found.plan().kind) == kind:
+                    return found
+                raise UsageError(f"{found.path} is a {made}", f"zoo {made} --resume {reference}")
+        hint = did_you_mean(reference, [s.name for s in known], "--runs chooses the folder")
+        raise UnknownName(f"there is no {kind} {reference!r} in {root}", hint)

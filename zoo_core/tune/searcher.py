@@ -6,13 +6,14 @@ shown, so a search that was killed goes on as if it had not been.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zoo_core.io.targets import missing_dependency
 from zoo_core.tune.search import SearchPlan, Trial
-from zoo_core.tune.space import Axis, grid_size, recipe_values
+from zoo_core.tune.space import Axis
 
 
 class Suggestion(NamedTuple):
@@ -25,24 +26,29 @@ def make_searcher(plan: SearchPlan) -> Grid | Hyperopt:
 
 
 def first_guess(plan: SearchPlan) -> dict[str, Any] | None:
-    """The recipe's own values, where the plan wants them and they lie in the space."""
-    return recipe_values(plan.axes, plan.entry, plan.recipe) if plan.guess else None
+    """What the recipe itself says on every axis; None where that lies outside of one."""
+    found: dict[str, Any] = {}
+    for axis in plan.axes:
+        section, dot, option = axis.name.partition(".")
+        known = (
+            {**plan.entry.options, **plan.recipe.model} if section == "model" else plan.recipe.task
+        )
+        found[axis.name] = known.get(option) if dot else getattr(plan.recipe, axis.name)
+        if not plan.guess or not axis.holds(found[axis.name]):
+            return None
+    return found
 
 
 class Grid:
     """Every combination of choices, the last axis changing quickest."""
 
     def __init__(self, axes: Sequence[Axis]) -> None:
-        grid_size(axes)  # refuses a range
-        self.axes = axes
+        self.names = [axis.name for axis in axes]
+        self.combinations = list(itertools.product(*(axis.values for axis in axes)))
 
     def suggest(self, number: int, seen: Sequence[Trial]) -> Suggestion:
         """Parameters for trial `number`, counted from 1, after the trials seen so far."""
-        rest, parameters = number - 1, {}
-        for axis in reversed(self.axes):
-            rest, place = divmod(rest, len(axis.values))
-            parameters[axis.name] = axis.values[place]
-        return Suggestion("grid", {axis.name: parameters[axis.name] for axis in self.axes})
+        return Suggestion("grid", dict(zip(self.names, self.combinations[number - 1], strict=True)))
 
 
 class Hyperopt:

@@ -74,18 +74,6 @@ def grid_size(axes: Iterable[Axis]) -> int:
     return math.prod(len(axis.values) for axis in axes)
 
 
-def recipe_values(axes: Iterable[Axis], entry: ModelEntry, recipe: Recipe) -> dict[str, Any] | None:
-    """What the recipe itself says on every axis; None where that lies outside of one."""
-    found: dict[str, Any] = {}
-    for axis in axes:
-        section, dot, option = axis.name.partition(".")
-        known = {**entry.options, **recipe.model} if section == "model" else recipe.task
-        found[axis.name] = known.get(option) if dot else getattr(recipe, axis.name)
-        if not axis.holds(found[axis.name]):
-            return None
-    return found
-
-
 def as_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """`{"lr": 0.1, "model.dropout": 0.3}` as `override` takes it: `{..., "model": {...}}`."""
     settings: dict[str, Any] = {}

@@ -39,14 +39,7 @@ from zoo_core.train.display import Display
 from zoo_core.train.job import Job
 from zoo_core.train.runner import execute
 from zoo_core.tune.report import SearchDisplay
-from zoo_core.tune.search import (
-    Lines,
-    Search,
-    SearchPlan,
-    Trial,
-    deciding_scores,
-    validation_losses,
-)
+from zoo_core.tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
 from zoo_core.tune.searcher import Suggestion, make_searcher
 from zoo_core.tune.space import as_settings
 
@@ -122,7 +115,7 @@ class TrialJob:
         loss, epoch = best_epoch(lines)
         if self.plan.kind == "sweep" or self.recipe.schedule != "constant":
             # The last epoch counts: where the rate falls, the final training goes there as well.
-            loss = deciding_scores(lines)[1].get("loss")
+            loss = last_scores(lines)[1].get("loss")
             epoch = lines[-1]["epoch"] if lines else None
         if self.plan.kind == "tune" and loss is None:
             error = error or "its validation loss was never a number"
@@ -173,14 +166,13 @@ def run_trial(
         if run.settings_file.exists() and run.read()["status"] == "complete":
             shutil.rmtree(run.path)  # killed before it was recorded: once more, to the same end
         runs, seconds = task.path.parents[2], task.checkpoint_seconds
-        job = job_in(run, plan, task.recipe, data, display, runs, seconds)
+        how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
+        job = job_in(run, plan, task.recipe, data, display, **how)
         execute(replace(job, give_up=give_up))
         if plan.kind == "tune":  # nobody uses these weights, and twenty of them take room
             run.model_file.unlink(missing_ok=True)
-    except Interrupted:
-        raise
     except Exception as problem:
-        if isinstance(problem, OSError) or isinstance(problem.__cause__, OSError):
+        if isinstance(problem, Interrupted | OSError) or isinstance(problem.__cause__, OSError):
             raise  # a full disk is not the fault of the parameters
         error = str(problem) if isinstance(problem, ZooError) else describe(problem)
         Checkpoints(run.checkpoints).clear()
@@ -193,24 +185,19 @@ def job_in(
     recipe: Recipe,
     data: Dataset,
     display: Display,
-    runs: Path,
-    checkpoint_seconds: float,
     command: str = "",
+    **how: Any,
 ) -> Job:
     """A job of a search in this directory; what was begun there before goes on.
 
-    runs: the folder that the search is in, where `init` finds other runs.
+    how: `checkpoint_seconds`, and `runs`, the folder of the search, where `init` finds other runs.
     """
     begun = run if run.settings_file.exists() else None
-    job = build_job(
-        plan.entry, recipe, data, display, device=plan.device, runs=runs,
-        checkpoint_seconds=checkpoint_seconds, run=begun,
-    )  # fmt: skip
+    job = build_job(plan.entry, recipe, data, display, device=plan.device, run=begun, **how)
     if begun:
         return job
-    return begin_run(
-        job, run, recipe_name=plan.recipe_name, reference=plan.dataset, command=command
-    )
+    name, reference = plan.recipe_name, plan.dataset
+    return begin_run(job, run, recipe_name=name, reference=reference, command=command)
 
 
 # ---------------------------------------------------------------- all trials
@@ -236,7 +223,6 @@ def run_trials(work: Work) -> list[Trial]:
     """All trials that the search has not had yet; each is kept as soon as it has ended."""
     search, plan, display = work.search, work.plan, work.display
     searcher, done = make_searcher(plan), search.trials()
-    display.already(done.values())
     waiting = [number for number in range(1, plan.trials + 1) if number not in done]
     running: dict[Future[Trial], int] = {}
 
@@ -268,7 +254,7 @@ def run_trials(work: Work) -> list[Trial]:
                     ) from error
                 done[running.pop(future)] = trial
                 search.append(trial)
-                display.end(trial)
+                display.end(trial, done.values())
     return [done[number] for number in sorted(done)]
 
 

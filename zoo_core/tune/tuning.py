@@ -24,15 +24,7 @@ from zoo_core.train.builder import build_job, environment
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.runner import Result, execute
 from zoo_core.tune.report import SearchDisplay, best_trial, write_recipe, write_search_report
-from zoo_core.tune.search import (
-    Search,
-    SearchPlan,
-    SearchSettings,
-    Trial,
-    decide,
-    find_search,
-    new_search,
-)
+from zoo_core.tune.search import Search, SearchPlan, SearchSettings, Trial, decide
 from zoo_core.tune.searcher import make_searcher
 from zoo_core.tune.space import as_settings
 from zoo_core.tune.trials import Work, job_in, run_trials
@@ -63,7 +55,7 @@ def run_search(asked: SearchSettings) -> SearchResult:
         raise UsageError(
             "a search is started by one process, not by torchrun", "use --workers for several"
         )
-    work = _resume(asked) if asked.resume else _start(asked)
+    work = _begin(asked)
     search, plan = work.search, work.plan
     with search.locked(), _resumable(work):
         search.update(status="running")
@@ -92,44 +84,38 @@ def run_search(asked: SearchSettings) -> SearchResult:
 # ---------------------------------------------------------------- the beginning
 
 
-def _start(asked: SearchSettings) -> Work:
-    """A new search; whatever is wrong with it is said before it has a directory."""
-    plan, root = decide(asked), runs_root(asked.runs)
-    display, data = _open(plan, asked)
-    if plan.preset == "default" and "subset" not in asked.settings and len(data.train) < FEW:
-        plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
-    about = _check(plan, data, root)
-    judges = about["dataset"]["validation"]
-    if plan.kind == "tune" and judges < FEW_JUDGES:
-        display.warn(f"only {judges} images decide between the trials: much of that is luck")
-    about |= {"created": datetime.now(UTC).isoformat(timespec="seconds"), "command": asked.command}
-    search = new_search(root, plan, data.name, about)
-    display.say(f"{search.path}")
-    return Work(search, plan, data, display, asked.checkpoint_seconds)
-
-
-def _resume(asked: SearchSettings) -> Work:
-    """A search that was interrupted or killed; its suggestions stay the same."""
-    search = find_search(asked.resume, asked.runs, asked.kind)
-    plan, document = search.plan(), search.read()
-    plan = replace(plan, train=plan.train or asked.train)
-    display, data = _open(plan, asked)
-    if data.digest != document["dataset"]["digest"]:
+def _begin(asked: SearchSettings) -> Work:
+    """A new search, or one to go on with; what is wrong is said before a directory is made."""
+    if asked.resume:
+        search = Search.find(asked.resume, asked.runs, asked.kind)
+        plan, root, before = search.plan(), search.path.parent, search.read()
+        plan = replace(plan, train=plan.train or asked.train)
+    else:
+        plan, root, before = decide(asked), runs_root(asked.runs), {}
+    display = SearchDisplay(plan, asked.quiet)
+    data = open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
+    if before and data.digest != before["dataset"]["digest"]:
         raise ZooError(
             f"dataset {data.name} is no longer the one that {search.name} was started with",
             "start a new search, or bring the old images back",
         )
-    about = _check(plan, data, search.path.parent)
-    for name, now in about["environment"].items():
-        if (before := document["environment"].get(name)) != now:
-            display.warn(f"{name} was {before} and is now {now}: the result may differ")
-    search.update(plan=plan.to_dict())
+    open_subset = plan.preset == "default" and "subset" not in asked.settings
+    if not before and open_subset and len(data.train) < FEW:
+        plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
+    about = _check(plan, data, root)
+    if before:
+        for name, now in about["environment"].items():
+            if (then := before["environment"].get(name)) != now:
+                display.warn(f"{name} was {then} and is now {now}: the result may differ")
+        search.update(plan=plan.to_dict())
+    else:
+        judges = about["dataset"]["validation"]
+        if plan.kind == "tune" and judges < FEW_JUDGES:
+            display.warn(f"only {judges} images decide between the trials: much of that is luck")
+        about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
+        search = Search.new(root, plan, data.name, about | {"command": asked.command})
+        display.say(f"{search.path}")
     return Work(search, plan, data, display, asked.checkpoint_seconds)
-
-
-def _open(plan: SearchPlan, asked: SearchSettings) -> tuple[SearchDisplay, Dataset]:
-    display = SearchDisplay(plan, asked.quiet)
-    return display, open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
 
 
 def _check(plan: SearchPlan, data: Dataset, runs: Path) -> dict[str, Any]:
@@ -207,6 +193,9 @@ def _train_best(work: Work, recipe: Recipe) -> Result:
         run = new_run(root, plan.entry.name, data.name)
         search.update(trained=run.name)
     work.display.say(f"Training the best on everything: {run.path}")
-    shown, command = open_display(work.display.quiet), f"zoo train --config {search.name}/best.toml"
-    job = job_in(run, plan, recipe, data, shown, root, work.checkpoint_seconds, command)
+    job = job_in(
+        run, plan, recipe, data, open_display(work.display.quiet), runs=root,
+        command=f"zoo train --config {search.name}/best.toml",
+        checkpoint_seconds=work.checkpoint_seconds,
+    )  # fmt: skip
     return execute(job, write_report)
