@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from zoo_core.io.console import percent
 from zoo_core.report import look
+from zoo_core.report.text import Facts
 from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
 from zoo_core.use.explain import Attention
 
@@ -140,18 +141,14 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
 # ---------------------------------------------------------------- images
 
 
-def draw_grid(
-    path: Path,
-    images: np.ndarray,
-    classes: Sequence[str],
-    probabilities: np.ndarray,
-    labels: np.ndarray | None,
-    title: str,
-) -> None:
-    """A grid of images (n, height, width, channels) with their class; mistakes are framed.
+def draw_grid(path: Path, images: np.ndarray, facts: Facts, chosen: np.ndarray, title: str) -> None:
+    """Some images of the test set (n, height, width, channels) with their predicted class.
 
-    Where all of them are mistakes, frames would say nothing.
+    Mistakes are framed; where all of them are mistakes, frames would say nothing.
     """
+    assert facts.probabilities is not None
+    classes, probabilities = facts.classes, facts.probabilities[chosen]
+    labels = None if facts.labels is None else facts.labels[chosen]
     columns = min(8, len(images))
     rows = math.ceil(len(images) / columns)
     # One axis for all, where an image has side 1: forty small ones would take seconds to lay out.

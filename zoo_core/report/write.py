@@ -6,6 +6,7 @@ report. What the report says is in text.py, what its plots look like in plots.py
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,9 +106,7 @@ class Plotter:
 
     def draw_all(self) -> list[str]:
         """The names of the files; those of an earlier report go."""
-        try:
-            from zoo_core.report import plots  # noqa: F401
-        except ImportError:
+        if importlib.util.find_spec("matplotlib") is None:
             self.facts.remarks.append(
                 "Pictures need matplotlib: `pip install 'zoo-core[report]'`, "
                 f"then `zoo report {self.facts.run.name}`."
@@ -182,23 +181,20 @@ class Plotter:
             facts.remarks.append(f"Pictures of predictions are left out: {error}.")
             return
 
-        def grid(name: str, chosen: np.ndarray, title: str) -> None:
-            true = None if labels is None else labels[chosen]
-            shown = split.images[chosen], facts.classes, probabilities[chosen], true
-            self.draw(name, draw_grid, *shown, f"{facts.title}: {title}")
-
         some = chosen_images(split, SHOWN)
         title = f"{len(some)} of {len(split):,} test pictures, chosen at random"
         if len(some) == len(split):
             title = f"All {len(some)} test pictures"
-        grid("predictions.png", some, title + ("" if labels is None else "; mistakes are framed"))
+        title = f"{facts.title}: {title}" + ("" if labels is None else "; mistakes are framed")
+        self.draw("predictions.png", draw_grid, split.images[some], facts, some, title)
         if labels is None:
             return
         wrong = np.flatnonzero(probabilities.argmax(1) != labels)
         sure = wrong[np.argsort(-probabilities[wrong].max(1), kind="stable")][:SHOWN]
         if len(sure):
             those = f"the {len(sure)} surest of {len(wrong):,}" if len(sure) < len(wrong) else "all"
-            grid("mistakes.png", sure, f"{those} mistakes")
+            title = f"{facts.title}: {those} mistakes"
+            self.draw("mistakes.png", draw_grid, split.images[sure], facts, sure, title)
 
     def draw_model(self) -> None:
         """What the model of a finished run is able to draw itself, as its capabilities say."""

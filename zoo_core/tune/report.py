@@ -59,21 +59,18 @@ class SearchDisplay(Display):
     def end(self, trial: Trial, trials: Iterable[Trial]) -> None:
         """trials: all that have ended so far, with this one."""
         count = self.plan.trials
-        word = "run" if self.plan.kind == "sweep" else "trial"
-        told = (
-            f"{word} {trial.number:>{len(str(count))}}/{count}  {settings_text(trial.parameters)}  "
-        )
-        if trial.loss is None:
-            told += f"failed: {trial.error}"
-        else:
-            told += f"loss {trial.loss:.4f} at epoch {trial.epoch} of {trial.epochs}"
-            told += ", pruned" if trial.status == "pruned" else ""
-            told += f"  {duration(trial.seconds)}"
+        losses = [t.loss for t in trials if t.loss is not None and t is not trial]
+        outcome = f"failed: {trial.error}"
+        if trial.loss is not None:
+            outcome = f"loss {trial.loss:.4f} at epoch {trial.epoch} of {trial.epochs}"
+            outcome += ", pruned" if trial.status == "pruned" else ""
+            outcome += f"  {duration(trial.seconds)}"
             # A sweep is judged by its accuracies, and all together.
-            losses = [t.loss for t in trials if t.loss is not None and t is not trial]
-            better = word == "trial" and trial.loss < min(losses, default=math.inf)
-            told += "  best so far" if better else ""
-        self.say(told)
+            if self.plan.kind == "tune" and trial.loss < min(losses, default=math.inf):
+                outcome += "  best so far"
+        word = "run" if self.plan.kind == "sweep" else "trial"
+        place = f"{word} {trial.number:>{len(str(count))}}/{count}"
+        self.say(f"{place}  {settings_text(trial.parameters)}  {outcome}")
 
 
 def settings_text(parameters: Mapping[str, Any]) -> str:
@@ -260,22 +257,15 @@ def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int)
         plots.draw_trials(folder / "trials.png", plan.axes, trials, title)
         plots.draw_trial_curves(folder / "curves.png", trials, f"{title}, validation loss")
         return ["trials.png", "curves.png"]
-    drawn = []
-    if any(trial.accuracy is not None for trial in trials):
-        split = next(last_scores(trial.curve)[0] for trial in trials if trial.curve)
-        title = f"{plan.entry.name}: {len(trials)} runs"
-        y = f"{split} accuracy at the end"
-        plots.draw_sweep(folder / "axes.png", plan.axes, trials, title, classes, y)
-        drawn.append("axes.png")
-    lines = [
-        Line(
-            " ".join(as_typed(value) for value in trial.parameters.values()),
-            curves_of(trial.curve), trial.seconds, trial.accuracy,
-        )
-        for trial in ranked(plan, trials)
-        if trial.curve
-    ]  # fmt: skip
-    if lines:
-        draw_comparison(folder / "curves.png", lines)
-        drawn.append("curves.png")
-    return drawn
+    lines = []
+    for trial in ranked(plan, trials):
+        if trial.curve:
+            label = " ".join(map(as_typed, trial.parameters.values()))
+            lines.append(Line(label, curves_of(trial.curve), trial.seconds, trial.accuracy))
+    draw_comparison(folder / "curves.png", lines)
+    if all(trial.accuracy is None for trial in trials):
+        return ["curves.png"]
+    split = next(last_scores(trial.curve)[0] for trial in trials if trial.curve)
+    title, y = f"{plan.entry.name}: {len(trials)} runs", f"{split} accuracy at the end"
+    plots.draw_sweep(folder / "axes.png", plan.axes, trials, title, classes, y)
+    return ["axes.png", "curves.png"]

@@ -27,13 +27,11 @@ def make_searcher(plan: SearchPlan) -> Grid | Hyperopt:
 
 def first_guess(plan: SearchPlan) -> dict[str, Any] | None:
     """What the recipe itself says on every axis; None where that lies outside of one."""
-    found: dict[str, Any] = {}
+    recipe, options, found = plan.recipe, {**plan.entry.options, **plan.recipe.model}, {}
     for axis in plan.axes:
         section, dot, option = axis.name.partition(".")
-        known = (
-            {**plan.entry.options, **plan.recipe.model} if section == "model" else plan.recipe.task
-        )
-        found[axis.name] = known.get(option) if dot else getattr(plan.recipe, axis.name)
+        known = options if section == "model" else recipe.task
+        found[axis.name] = known.get(option) if dot else getattr(recipe, axis.name)
         if not plan.guess or not axis.holds(found[axis.name]):
             return None
     return found
@@ -48,7 +46,8 @@ class Grid:
 
     def suggest(self, number: int, seen: Sequence[Trial]) -> Suggestion:
         """Parameters for trial `number`, counted from 1, after the trials seen so far."""
-        return Suggestion("grid", dict(zip(self.names, self.combinations[number - 1], strict=True)))
+        values = self.combinations[number - 1]
+        return Suggestion("grid", dict(zip(self.names, values, strict=True)))
 
 
 class Hyperopt:

@@ -103,20 +103,16 @@ def _parse(text: str, entry: ModelEntry) -> Axis:
         )
     # What the setting is without a search; its type says which values it can have.
     like = entry.options.get(option) if dot and section == "model" else FIELDS.get(name)
-    if kind == "choice":
-        return Axis(name, kind, values=_choices(name, values, like, entry))
-    return _range(name, kind, values, like, entry)
-
-
-def _choices(name: str, text: str, like: Any, entry: ModelEntry) -> tuple[Any, ...]:
+    if kind != "choice":
+        return _range(name, kind, values, like, entry)
     # A setting that is a list itself has commas in its values.
-    parts = [part.strip() for part in text.split("/" if isinstance(like, tuple) else ",")]
+    parts = [part.strip() for part in values.split("/" if isinstance(like, tuple) else ",")]
     if not any(parts):
         raise OptionError(f"the choice of {name} has no values", FORMS)
     found = tuple(_value(name, part, entry) for part in parts)
     if len(set(found)) < len(found):
-        raise OptionError(f"the choice of {name} names a value twice: {text}")
-    return found
+        raise OptionError(f"the choice of {name} names a value twice: {values}")
+    return Axis(name, kind, values=found)
 
 
 def _range(name: str, kind: str, text: str, like: Any, entry: ModelEntry) -> Axis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -142,12 +143,10 @@ def _resumable(work: Work) -> Iterator[None]:
     hint = f"zoo {work.plan.kind} --resume {work.search.path}"
     try:
         yield
-    except Interrupted as error:
+    except (Interrupted, KeyboardInterrupt) as error:
         work.search.update(status="interrupted")
-        raise Interrupted(str(error), hint, error.exit_code - 128) from error
-    except KeyboardInterrupt as error:
-        work.search.update(status="interrupted")
-        raise Interrupted("stopped between two steps", hint) from error
+        number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
+        raise Interrupted(str(error) or "stopped between two steps", hint, number) from error
 
 
 # ---------------------------------------------------------------- the work
