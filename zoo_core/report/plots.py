@@ -284,8 +284,6 @@ def _time(seconds: float) -> str:
     return f"{seconds:g} s"
 
 
-# ---------------------------------------------------------------- attention
-
 EVEN = 3  # times an even share of the attention is the least that is drawn as the brightest
 
 

@@ -171,14 +171,10 @@ def samples_by_epoch(run: Run) -> list[str]:
     """Samples from the same noise in the course of the training, in rows of three."""
     names = (p.name for p in (run.path / "pictures").glob("samples-*.png"))
     epochs = sorted((int(m[1]), name) for name in names if (m := SAMPLES.fullmatch(name)))
-    rows = [epochs[start : start + 3] for start in range(0, len(epochs), 3)]
-    tables = [
-        table(
-            [[f"![Samples after epoch {epoch}](pictures/{name})" for epoch, name in row]],
-            [f"after epoch {epoch}" for epoch, _ in row],
-        )
-        for row in rows
-    ]
+    tables = []
+    for row in (epochs[start : start + 3] for start in range(0, len(epochs), 3)):
+        shown = [f"![Samples after epoch {epoch}](pictures/{name})" for epoch, name in row]
+        tables.append(table([shown], [f"after epoch {epoch}" for epoch, _ in row]))
     return ["The same noise earlier in the training:", *tables] if tables else []
 
 

@@ -180,7 +180,6 @@ class Plotter:
         except ZooError as error:
             facts.remarks.append(f"Pictures of predictions are left out: {error}.")
             return
-
         some = chosen_images(split, SHOWN)
         title = f"{len(some)} of {len(split):,} test pictures, chosen at random"
         if len(some) == len(split):

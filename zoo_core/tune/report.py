@@ -21,8 +21,6 @@ from zoo_core.spec.settings import SECTIONS, as_typed
 from zoo_core.train.display import Bars, Display, open_display
 from zoo_core.tune.search import Search, SearchPlan, Trial, last_scores
 
-# ---------------------------------------------------------------- while it works
-
 
 class TrialBars(Bars):
     """The bars of one run, and one for the search; epochs leave no lines."""

@@ -21,7 +21,7 @@ from zoo_core.io.files import atomic_write
 from zoo_core.runs.run import FORMAT, Directory, Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.spec.settings import choose_recipe, merge, override
 from zoo_core.train.builder import lasting
@@ -214,11 +214,7 @@ class Trial:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Trial:
-        parameters = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in document["parameters"].items()
-        }
-        return cls(**{**document, "parameters": parameters})
+        return cls(**{**document, "parameters": freeze(document["parameters"])})
 
     @property
     def losses(self) -> list[float]:

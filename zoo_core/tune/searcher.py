@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from zoo_core.io.targets import missing_dependency
@@ -74,13 +75,11 @@ class Hyperopt:
         history = Trials()
         history.insert_trial_docs([self.document(trial) for trial in seen])
         history.refresh()
-        if self.plan.searcher == "random" or len(seen) < self.plan.startup:
-            source, (made,) = "random", rand.suggest([number], self._domain, history, seed)
-        else:
-            source, (made,) = "tpe", tpe.suggest(
-                [number], self._domain, history, seed,
-                n_startup_jobs=self.plan.startup, verbose=False,
-            )  # fmt: skip
+        source, suggest = "random", rand.suggest
+        if self.plan.searcher == "tpe" and len(seen) >= self.plan.startup:
+            source = "tpe"
+            suggest = partial(tpe.suggest, n_startup_jobs=self.plan.startup, verbose=False)
+        (made,) = suggest([number], self._domain, history, seed)
         parameters = {}
         for name, axis in self.axes.items():
             (drawn,) = made["misc"]["vals"][name]  # of a choice, the place of the value
@@ -108,15 +107,13 @@ def hyperopt_space(axes: Sequence[Axis]) -> dict[str, Any]:
     """The same space in hyperopt's words."""
     from hyperopt import hp
 
+    kinds = {"log": (hp.loguniform, hp.qloguniform), "uniform": (hp.uniform, hp.quniform)}
+
     def draw(axis: Axis) -> Any:
         if axis.kind == "choice":
             return hp.choice(axis.name, list(axis.values))
-        if axis.kind == "log":
-            free, stepped = hp.loguniform, hp.qloguniform
-            ends = math.log(axis.low), math.log(axis.high)
-        else:
-            free, stepped = hp.uniform, hp.quniform
-            ends = axis.low, axis.high
+        free, stepped = kinds[axis.kind]
+        ends = [math.log(end) if axis.kind == "log" else end for end in (axis.low, axis.high)]
         return stepped(axis.name, *ends, 1) if axis.whole else free(axis.name, *ends)
 
     return {axis.name: draw(axis) for axis in axes}

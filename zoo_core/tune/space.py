@@ -86,9 +86,6 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-# ---------------------------------------------------------------- one axis
-
-
 def _parse(text: str, entry: ModelEntry) -> Axis:
     name, equals, rest = text.partition("=")
     name = name.strip()
@@ -142,9 +139,6 @@ def _value(name: str, text: str, entry: ModelEntry) -> Any:
     settings = parse_settings([f"{name}={text}"], entry)
     section, dot, option = name.partition(".")
     return settings[section][option] if dot else settings[name]
-
-
-# ---------------------------------------------------------------- other ways to write a space
 
 
 def axis_texts(space: Mapping[str, Any] | Iterable[str], *, grid: bool = False) -> tuple[str, ...]:

@@ -45,10 +45,8 @@ from zoo_core.tune.space import as_settings
 
 Losses = Sequence[float]  # after each epoch
 
-# ---------------------------------------------------------------- when a trial cannot win any more
-# Functions of validation losses alone: nothing is drawn and nothing depends on the clock, so that a
-# search can be repeated, and resumed.
-
+# When a trial cannot win any more is a function of validation losses alone: nothing is drawn and
+# nothing depends on the clock, so that a search can be repeated, and resumed.
 AHEAD = 3  # epochs that a trial may still hope for, however late it is
 ENOUGH = 3  # rivals that make a median
 
@@ -81,9 +79,6 @@ def below_the_median(losses: Losses, rivals: Sequence[Losses], epochs: int) -> b
         return False
     then = [rival[min(done, len(rival)) - 1] for rival in rivals if rival]
     return losses[-1] > statistics.median(then)
-
-
-# ---------------------------------------------------------------- one trial
 
 
 @dataclass(frozen=True)
@@ -198,9 +193,6 @@ def job_in(
         return job
     name, reference = plan.recipe_name, plan.dataset
     return begin_run(job, run, recipe_name=name, reference=reference, command=command)
-
-
-# ---------------------------------------------------------------- all trials
 
 
 @dataclass(frozen=True)

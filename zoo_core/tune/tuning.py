@@ -82,9 +82,6 @@ def run_search(asked: SearchSettings) -> SearchResult:
     return SearchResult(search, trials, best, recipe, report, trained)
 
 
-# ---------------------------------------------------------------- the beginning
-
-
 def _begin(asked: SearchSettings) -> Work:
     """A new search, or one to go on with; what is wrong is said before a directory is made."""
     if asked.resume:
@@ -147,9 +144,6 @@ def _resumable(work: Work) -> Iterator[None]:
         work.search.update(status="interrupted")
         number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
         raise Interrupted(str(error) or "stopped between two steps", hint, number) from error
-
-
-# ---------------------------------------------------------------- the work
 
 
 def _try_out(work: Work) -> list[Trial]:
