@@ -21,21 +21,12 @@ from zoo_core import __version__
 from zoo_core.io.console import size
 from zoo_core.io.errors import SourceUnavailable
 from zoo_core.io.files import CACHES, cache_dir, cache_root, user_manifest
-from zoo_core.io.targets import describe, import_target
+from zoo_core.io.targets import EXTRAS, describe, import_target
 from zoo_core.runs.run import runs_root
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.weights.manifest import all_weights
 
 LITTLE = 2 << 30  # bytes of disk; CIFAR-10 with its archive takes a sixth of it
-
-EXTRAS = {  # extra -> the package that makes the difference, and what it is for
-    "torch": ("torch", "training and using torch models"),
-    "report": ("matplotlib", "pictures in reports"),
-    "tune": ("hyperopt", "zoo tune"),
-    "ray": ("ray", "zoo tune on several machines"),
-    "distributed": ("accelerate", "training in several processes"),
-    "onnx": ("onnx", "zoo export to ONNX"),
-}
 
 
 @dataclass(frozen=True)
@@ -46,6 +37,10 @@ class Diagnosis:
     state: Literal["ok", "note", "problem"]
     words: str
     hint: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.words}; {self.hint}" if self.hint else self.words
 
 
 def examine(*, network: bool = True) -> Iterator[Diagnosis]:
@@ -77,7 +72,7 @@ def _plugins() -> Iterator[Diagnosis]:
 
 
 def _extras() -> Iterator[Diagnosis]:
-    for extra, (package, purpose) in EXTRAS.items():
+    for extra, (purpose, (package, *_)) in EXTRAS.items():
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import say
 from zoo_core.io.errors import UsageError
 from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
@@ -17,7 +18,6 @@ from zoo_core.spec.framework import Framework, check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import registry
 from zoo_core.weights.references import find
-from zoo_core.weights.store import say
 from zoo_core.weights.verify import Found, check, model_of, spec_of
 
 if TYPE_CHECKING:
