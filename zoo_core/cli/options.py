@@ -12,6 +12,7 @@ Each is a decorator of click; `set_option` and `output_option` make one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,15 @@ checkpoint_option = click.option(
     callback=_above_zero,
     help="How much work a kill may cost.",
 )
+
+
+def training_options(command: Any) -> Any:
+    """`--device`, `--runs`, `--checkpoint-every` and `--quiet`."""
+    return device_option(runs_option(checkpoint_option(quiet_option(command))))
+
+
+def matches(text: str, name: str, *words: str) -> bool:
+    """Whether TEXT, a pattern or a part of a word, means what has this name and these words."""
+    if any(letter in text for letter in "*?["):
+        return fnmatchcase(name, text)
+    return any(text.lower() in word.lower() for word in (name, *words))

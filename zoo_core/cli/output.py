@@ -6,6 +6,7 @@ broken into lines.
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import sys
@@ -43,7 +44,8 @@ class Command(click.Command):
     """
 
     def __init__(self, name: str | None, json_help: str = "Print JSON.", **settings: Any) -> None:
-        text, found, examples = str(settings.pop("help")).partition("\n\nExample")
+        help = inspect.cleandoc(settings.pop("help"))
+        text, found, examples = help.partition("\n\nExample")
         if found:
             settings["epilog"] = f"\b\nExample{examples}"  # \b keeps click from filling the lines
         super().__init__(name, help=text, **settings)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from zoo_core.cli.options import (
     complete_runs,
     complete_trained,
+    matches,
     output_option,
     runs_option,
     yes_option,
@@ -66,46 +68,28 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
     if ctx.invoked_subcommand:
         return None
     root = runs_root(runs)
-    known = [summarize_any(run) for run in all_runs(root)]
-    found = [summary for summary in known if matches(summary, text)]
+    every = [summarize_any(run) for run in all_runs(root)]
+    found = [s for s in every if matches(text, s.run, s.model, s.dataset, s.shown_status)]
 
     def show() -> None:
         if found:
             show_runs(found)
-        elif known:
-            note(f"None of the {len(known)} runs in {root} matches.")
+        elif every:
+            note(f"None of the {len(every)} runs in {root} matches.")
         else:
             note(f"There are no runs in {root}. zoo train MODEL makes one.")
 
     return Answer(found, show)
 
 
-def matches(summary: Summary, text: str) -> bool:
-    if any(letter in text for letter in "*?["):
-        return fnmatch(summary.run, text)
-    words = (summary.run, summary.model, summary.dataset, summary.shown_status)
-    return any(text.lower() in word.lower() for word in words)
-
-
 def show_runs(found: Sequence[Summary]) -> None:
     # A column that is empty, or that the accuracy makes needless, takes room for nothing.
     generative = any(s.accuracy is None and s.loss is not None for s in found)
     classifying = any(s.accuracy is not None for s in found)
-    rows = [
-        {
-            "run": summary.run,
-            "model": summary.model or None,
-            "dataset": summary.dataset or None,
-            "status": summary.shown_status,
-            "#epochs": summary.shown_epochs,
-            **({"#loss": loss_of(summary)} if generative else {}),
-            **({"#accuracy": accuracy_of(summary)} if classifying or not generative else {}),
-            "#time": time_of(summary),
-        }
-        for summary in found
-    ]
+    figures = ["#loss"] * generative + ["#accuracy"] * (classifying or not generative)
+    columns = ["run", "model", "dataset", "status", "#epochs", *figures, "#time"]
     # The name of a run says its model and dataset.
-    print_table(list(rows[0]), [list(row.values()) for row in rows], spare=("dataset", "model"))
+    print_table(columns, [cells(summary) for summary in found], spare=("dataset", "model"))
     for summary in found:
         if summary.error:
             click.echo(f"\n{summary.run} is {summary.status}: {summary.error.rstrip('.')}.")
@@ -116,16 +100,26 @@ def show_runs(found: Sequence[Summary]) -> None:
         )
 
 
-def loss_of(summary: Summary) -> str | None:
-    return None if summary.loss is None else f"{summary.loss:.4f}"
+def cells(summary: Summary) -> dict[str, object]:
+    """A summary as people read it, by the columns of both tables."""
+    return {
+        "run": summary.run,
+        "model": summary.model or None,
+        "dataset": summary.dataset or None,
+        "status": summary.shown_status,
+        "epochs": summary.shown_epochs,
+        "parameters": summary.parameters,
+        "size": known(summary.bytes, size),
+        "time": known(summary.seconds, duration),
+        "images/s": known(summary.images_per_second, "{:,.0f}".format),
+        "ms/image": known(summary.inference_ms_per_image, "{:.3g}".format),
+        "loss": known(summary.loss, "{:.4f}".format),
+        "accuracy": known(summary.accuracy, percent),
+    }
 
 
-def accuracy_of(summary: Summary) -> str | None:
-    return None if summary.accuracy is None else percent(summary.accuracy)
-
-
-def time_of(summary: Summary) -> str | None:
-    return None if summary.seconds is None else duration(summary.seconds)
+def known(value: float | None, form: Callable[[Any], str]) -> str | None:
+    return None if value is None else form(value)
 
 
 @runs_command.command(json_help="")
@@ -261,31 +255,17 @@ def remarks_on(summaries: Sequence[Summary]) -> list[str]:
 
 def show_comparison(summaries: Sequence[Summary], remarks: Sequence[str]) -> None:
     further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
-    unclassified = further and all(s.accuracy is None for s in summaries)
     rows = []
     for s, remark in zip(summaries, remarks, strict=True):
-        pace, latency = s.images_per_second, s.inference_ms_per_image
-        row = {
-            "model": s.model,
-            "run": s.run,
-            "dataset": s.dataset,
-            "#parameters": s.parameters,
-            "#size": None if s.bytes is None else size(s.bytes),
-            "#epochs": s.shown_epochs,
-            "#time": time_of(s),
-            "#images/s": None if pace is None else f"{pace:,.0f}",
-            "#ms/image": None if latency is None else f"{latency:.3g}",
-            "#loss": loss_of(s),
-            **({} if unclassified else {"#accuracy": accuracy_of(s)}),
-        }
-        for name in further:
-            value = s.figures.get(name)
-            row[f"#{label(name)}"] = None if value is None else figure(name, value)
-        rows.append({**row, "note": remark})
+        more = {label(n): known(s.figures.get(n), partial(figure, n)) for n in further}
+        rows.append({**cells(s), **more, "note": remark})
+    figures = [] if further and all(s.accuracy is None for s in summaries) else ["#accuracy"]
+    figures += [f"#{label(name)}" for name in further]
+    columns = ["model", "run", "dataset", "#parameters", "#size", "#epochs", "#time", "#images/s"]
     # A narrow terminal can do without the names of runs of different models and the one dataset.
     several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
     spare = ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
-    print_table(list(rows[0]), [list(row.values()) for row in rows], spare)
+    print_table([*columns, "#ms/image", "#loss", *figures, "note"], rows, spare)
 
 
 def draw(output: Path, drawn: Sequence[tuple[Summary, Run]]) -> Path | None:

@@ -12,14 +12,11 @@ import click
 
 from zoo_core.cli.options import (
     PATH,
-    checkpoint_option,
     complete_runs,
     dataset_option,
-    device_option,
     model_argument,
-    quiet_option,
-    runs_option,
     set_option,
+    training_options,
 )
 from zoo_core.cli.output import Answer, command, print_table
 from zoo_core.io.console import named, percent
@@ -54,13 +51,10 @@ CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 @click.option("--config", type=PATH, help="TOML file, or a run.json.")
 @click.option("--init", help="Weights to start from: a run or a .safetensors file.")
 @click.option("--resume", default="", shell_complete=complete_runs, help="Go on with this run.")
-@device_option
 @click.option("--tune", is_flag=True, help="First search the learning rate; zoo tune has more.")
 @click.option("--compile", is_flag=True, default=None, help="As --set compile=true.")
-@runs_option
-@checkpoint_option
 @click.option("--no-report", is_flag=True, help="Write no report; zoo report does it later.")
-@quiet_option
+@training_options
 @click.pass_context
 def train_command(
     ctx: click.Context, /, model: str, dataset: str, config: Path | None, resume: str, **given: Any
@@ -152,19 +146,10 @@ def trained(result: Result) -> Answer:
 @click.option("--engine", default="local", show_default=True, help="local or ray.")
 @click.option("--address", default="", help="Of a Ray cluster that runs already.")
 @click.option("--resume", default="", help="Go on with this search: a path, a name or latest.")
-@device_option
-@runs_option
-@checkpoint_option
-@quiet_option
+@training_options
 @click.pass_context
 def tune_command(
-    ctx: click.Context,
-    /,
-    model: str,
-    dataset: str,
-    space: tuple[str, ...],
-    resume: str,
-    **given: Any,
+    ctx: click.Context, /, model: str, dataset: str, resume: str, **given: Any
 ) -> Answer:
     """Search the settings that train a model best.
 
@@ -206,19 +191,10 @@ def tune_command(
 @set_option("Any other setting of all runs.")
 @click.option("--workers", type=int, default=1, show_default=True, help="Runs at a time.")
 @click.option("--resume", default="", help="Go on with this sweep: a path, a name or latest.")
-@device_option
-@runs_option
-@checkpoint_option
-@quiet_option
+@training_options
 @click.pass_context
 def sweep_command(
-    ctx: click.Context,
-    /,
-    model: str,
-    dataset: str,
-    grid: tuple[str, ...],
-    resume: str,
-    **given: Any,
+    ctx: click.Context, /, model: str, dataset: str, resume: str, **given: Any
 ) -> Answer:
     """Train a model with every combination of some settings.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import gc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,14 +9,14 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.options import complete_weights, runs_option, weights_argument
+from zoo_core.cli.options import complete_weights, matches, runs_option, weights_argument
 from zoo_core.cli.output import Answer, command, one_by_one, print_table
 from zoo_core.io.console import label, percent, size
 from zoo_core.io.errors import UnknownName, UsageError, ZooError
 from zoo_core.io.files import cache_dir, user_manifest
 from zoo_core.spec.registry import find_models, plugin_of, registry
 from zoo_core.weights import store
-from zoo_core.weights.manifest import Listed, Weights, all_weights, changing, together
+from zoo_core.weights.manifest import Listed, all_weights, changing, together
 
 SHOWN = ["name", "model", "plugin", "dataset", "parameters", "bytes", "backbone", "metrics"]
 SHOWN += ["sha256", "license", "sources"]
@@ -34,7 +33,7 @@ def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -
     chosen = [
         one
         for one in listed
-        if (not text or matches(one.weights, text))
+        if matches(text, one.weights.name)
         and dataset in ("", one.weights.dataset)
         and plugin in ("", one.weights.plugin)
         and (not (kind or tag) or (one.weights.model, one.weights.plugin) in wanted)
@@ -61,12 +60,6 @@ def without_copies(listed: list[Listed]) -> Iterable[Listed]:
         key = one.weights.plugin, one.weights.name, one.weights.sha256
         different.setdefault(key, []).append(one)
     return (together(copies) if len(copies) > 1 else copies[0] for copies in different.values())
-
-
-def matches(weights: Weights, text: str) -> bool:
-    if any(character in text for character in "*?["):
-        return fnmatch.fnmatchcase(weights.name, text)
-    return text.lower() in weights.name
 
 
 def weights_row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[str, Any]:

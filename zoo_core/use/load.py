@@ -112,7 +112,16 @@ def load(
     dtype: Any = "",
     runs: Path | None = None,
 ) -> Any:
-    """See zoo_core.api.load."""
+    """A trained model in evaluation mode, its weights checked; `.zoo` says what it is.
+
+        model = zoo.load("cnn")                    # the published weights of its own dataset
+        model = zoo.load("hf:org/name@v1")         # or a run, `latest`, a .safetensors file
+        model.zoo.classes, model.zoo.preprocess, model.zoo.metrics, model.zoo.digest
+        zoo.predict(model, "cat.jpg")
+
+    pretrained: False builds the model untrained. num_classes: another number keeps the body and
+    gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
+    """
     text, kind = str(reference), str(dtype).removeprefix("torch.") if dtype else ""
     if "\0" in text or not text:
         raise UsageError(f"{text!r} is no reference to weights")
