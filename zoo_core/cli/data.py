@@ -273,11 +273,9 @@ def show(
     path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")
     with os_errors(f"{path} could not be written"), atomic_write(path) as temporary:
         sheet.save(temporary, format="PNG")
+    document = {"path": path, "split": split, "pictures": len(picked)}
     made = f"{len(picked)} pictures, {sheet.width} x {sheet.height}"
-    return Answer(
-        {"path": path, "split": split, "pictures": len(picked)},
-        lambda: click.echo(f"Wrote {path}: {made}."),
-    )
+    return Answer(document, f"Wrote {path}: {made}.")
 
 
 def one_of_each(split: Split, count: int) -> list[int]:

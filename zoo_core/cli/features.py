@@ -155,15 +155,9 @@ def remove(ids: tuple[str, ...], max_size: str) -> Answer:
         raise click.UsageError("say which: ID..., or --max-size")
     files = beyond(parse_size(max_size)) if max_size else [find_features(id_) for id_ in ids]
     removed = [(file, file.remove()) for file in files]
-
-    def show() -> None:
-        for file, used in removed:
-            click.echo(f"{file.id}: deleted, {size(used)}")
-        if not removed:
-            note("Nothing had to go.")
-
     rows = [{"id": file.id, "bytes": used, "path": file.path} for file, used in removed]
-    return Answer(rows, show)
+    lines = [f"{file.id}: deleted, {size(used)}" for file, used in removed]
+    return Answer(rows, "\n".join(lines) if lines else lambda: note("Nothing had to go."))
 
 
 @features_command.command()
@@ -202,12 +196,8 @@ def compute(
     data = open_dataset(lasting(dataset or entry.dataset), report=display.say, **recipe.data)
     job = build_job(entry, recipe, data, display, device=device)
     rows = [about(FeatureFile(path)) for path in job.trainer.prepare(job)]
-
-    def show() -> None:
-        for row in rows:
-            click.echo(f"{row['id']}  {row['dataset']} {row['split']} {row['view']}")
-
-    return Answer(rows, show)
+    lines = [f"{row['id']}  {row['dataset']} {row['split']} {row['view']}" for row in rows]
+    return Answer(rows, "\n".join(lines))
 
 
 @features_command.command()
@@ -228,16 +218,10 @@ def export(ids: tuple[str, ...], output: Path) -> Answer:
 
     shapes = export_features([find_features(id_) for id_ in ids], output)
     used = output.stat().st_size
-
-    def show() -> None:
-        for name, shape in shapes.items():
-            click.echo(f"{name}  {' x '.join(map(str, shape))}")
-        click.echo(f"{output}  {size(used)}")
-
-    return Answer({"file": output, "bytes": used, "arrays": shapes}, show)
-
-
-# ---------------------------------------------------------------- what is said of them
+    lines = [f"{name}  {' x '.join(map(str, shape))}" for name, shape in shapes.items()]
+    lines.append(f"{output}  {size(used)}")
+    document = {"file": output, "bytes": used, "arrays": shapes}
+    return Answer(document, "\n".join(lines))
 
 
 def about(file: FeatureFile) -> dict[str, Any]:

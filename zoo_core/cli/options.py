@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from zoo_core.io.errors import UsageError
+from zoo_core.spec.registry import registry
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 Decorator = Callable[[Any], Any]
@@ -33,20 +34,6 @@ def completion(names: Callable[[click.Context], Iterable[str]]) -> Complete:
     return complete
 
 
-@completion
-def complete_models(ctx: click.Context) -> list[str]:
-    from zoo_core.spec.registry import registry
-
-    return registry().models.labels()
-
-
-@completion
-def complete_datasets(ctx: click.Context) -> list[str]:
-    from zoo_core.spec.registry import registry
-
-    return registry().datasets.labels()
-
-
 def _runs(ctx: click.Context) -> list[str]:
     from zoo_core.runs.run import all_runs, runs_root
 
@@ -59,11 +46,11 @@ def _weights(ctx: click.Context) -> list[str]:
     return sorted({one.weights.name for one in all_weights()[0]})
 
 
+complete_models = completion(lambda ctx: registry().models.labels())
+complete_datasets = completion(lambda ctx: registry().datasets.labels())
 complete_runs = completion(_runs)
 complete_weights = completion(_weights)
 complete_trained = completion(lambda ctx: [*_runs(ctx), *_weights(ctx)])
-
-# ---------------------------------------------------------------- arguments
 
 model_argument = click.argument("model", default="", shell_complete=complete_models)
 run_argument = click.argument("run", shell_complete=complete_trained)
@@ -71,10 +58,8 @@ weights_argument = click.argument(
     "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_weights
 )
 
-# ---------------------------------------------------------------- options
 
 PATH = click.Path(path_type=Path)
-
 runs_option = click.option("--runs", type=PATH, help="Folder of runs (default: runs).")
 dataset_option = click.option(
     "--dataset", default="", shell_complete=complete_datasets, help="Name or folder."

@@ -31,7 +31,7 @@ class Answer:
     """What a command found out, for programs and for people."""
 
     document: Any  # what --json prints, and nothing else, on standard output
-    show: Callable[[], object] = lambda: None  # prints it for a person
+    show: str | Callable[[], object] = ""  # what a person reads, or what prints it
     failed: bool | ZooError = False  # the exit code is 1, or the error to end with
     remarks: Sequence[str] = ()  # on standard error, at the end
 
@@ -60,8 +60,10 @@ class Command(click.Command):
             return answer
         if as_json:
             click.echo(json.dumps(answer.document, indent=2, default=_plain))
-        else:
+        elif callable(answer.show):
             answer.show()
+        elif answer.show:
+            click.echo(answer.show)
         for remark in answer.remarks:
             note(remark)
         if isinstance(answer.failed, ZooError):

@@ -42,7 +42,7 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
         raise UnknownName(f"there is no plugin {name!r}", f"installed: {known}")
     if requirements:
         wanted = sorted({f"{r.distribution}=={r.version}" for r in records if r.version})
-        return Answer(wanted, lambda: click.echo("\n".join(wanted)))
+        return Answer(wanted, "\n".join(wanted))
     document = [as_dict(record, traceback) for record in records]
     return Answer(document, lambda: show_plugins(records, traceback))
 
@@ -170,7 +170,7 @@ def check(what: str, assignments: tuple[str, ...]) -> Answer:
     found, skipped = states.count("found"), states.count("skipped")
     words = [f"{len(states)} checks", "1 finding" if found == 1 else f"{found} findings"]
     words += [f"{skipped} skipped"] * bool(skipped)
-    return Answer(outcomes, lambda: click.echo(f"\n{', '.join(words)}."), failed=found > 0)
+    return Answer(outcomes, f"\n{', '.join(words)}.", failed=found > 0)
 
 
 def show_outcome(outcome: Outcome) -> None:

@@ -166,7 +166,7 @@ def report_command(run: str, runs: Path | None) -> Answer:
     found = find_run(run, runs)
     report = build_report(found)
     document = {"run": found.path, "report": report.path, "pictures": report.pictures}
-    return Answer(document, lambda: click.echo(report.path), remarks=report.remarks)
+    return Answer(document, str(report.path), remarks=report.remarks)
 
 
 @command()

@@ -111,16 +111,11 @@ def reporter(left_out: bool) -> Reporter | None:
 def trained(result: Result) -> Answer:
     document = result.run.read()
     kept = {key: document[key] for key in ("model", "dataset", "parameters", "result")}
-
-    def show() -> None:
-        figures = {n: value for n, value in result.metrics.items() if isinstance(value, float)}
-        words = ", ".join(named(name, value) for name, value in figures.items())
-        click.echo(f"Trained in {result.seconds:.1f} s: {words}.")
-        if result.report:
-            click.echo(f"Report: {result.report}")
-        click.echo(result.path)
-
-    return Answer({"run": result.path, "report": result.report, **kept}, show)
+    figures = {name: value for name, value in result.metrics.items() if isinstance(value, float)}
+    words = ", ".join(named(name, value) for name, value in figures.items())
+    lines = [f"Trained in {result.seconds:.1f} s: {words}."]
+    lines += [f"Report: {result.report}"] * bool(result.report) + [str(result.path)]
+    return Answer({"run": result.path, "report": result.report, **kept}, "\n".join(lines))
 
 
 @command(json_help="Print the result as JSON.")

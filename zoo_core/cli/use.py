@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from zoo_core.cli.output import Answer, command, print_fields, print_table
 from zoo_core.io.console import figure, label, percent, size
 from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.io.targets import resolve
-
-if TYPE_CHECKING:
-    import numpy as np
 
 STEPS = 8  # of an interpolation
 
@@ -142,26 +139,21 @@ def generate_command(
         distance = measured.to_dict()
     with os_errors(f"{output} could not be written"), atomic_write(output) as temporary:
         sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
-
-    def show() -> None:
-        if distance:
-            how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
-            click.echo(f"Feature distance: {distance['feature_distance']} ({how})")
-            if distance["of_training_pictures"] is not None:
-                click.echo(f"As many training pictures: {distance['of_training_pictures']}")
-        click.echo(f"Picture: {output}")
-
-    return Answer(
-        {
-            "run": loaded.source,
-            "seed": seed,
-            "samples": len(samples.images),
-            "classes": samples.names,
-            "output": output,
-            "distance": distance,
-        },
-        show,
-    )
+    lines = [f"Picture: {output}"]
+    if distance:
+        if distance["of_training_pictures"] is not None:
+            lines.insert(0, f"As many training pictures: {distance['of_training_pictures']}")
+        how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
+        lines.insert(0, f"Feature distance: {distance['feature_distance']} ({how})")
+    document = {
+        "run": loaded.source,
+        "seed": seed,
+        "samples": len(samples.images),
+        "classes": samples.names,
+        "output": output,
+        "distance": distance,
+    }
+    return Answer(document, "\n".join(lines))
 
 
 @command(json_help="Print the attention of each layer as JSON.")
@@ -192,27 +184,17 @@ def attention_command(
     seen = attention_of(run, picture, runs=runs)
     with os_errors(f"{output} could not be written"):
         draw_attention(output, seen, picture.name, heads)
-
-    def show() -> None:
-        if seen.label:
-            click.echo(f"{picture}: {seen.label}, {100 * seen.probability:.1f} %")
-        click.echo(f"Picture: {output}")
-
-    return Answer(
-        {
-            "picture": picture,
-            "class": seen.label,
-            "probability": round(seen.probability, 6),
-            "layers": rounded(seen.maps if heads else seen.maps.mean(1)),
-            "output": output,
-        },
-        show,
-    )
-
-
-def rounded(shares: np.ndarray) -> list[Any]:
-    """As float64, because a rounded float32 is written with many digits."""
-    return shares.astype(float).round(6).tolist()  # type: ignore[no-any-return]
+    # As float64, because a rounded float32 is written with many digits.
+    shares = (seen.maps if heads else seen.maps.mean(1)).astype(float)
+    document = {
+        "picture": picture,
+        "class": seen.label,
+        "probability": round(seen.probability, 6),
+        "layers": shares.round(6).tolist(),
+        "output": output,
+    }
+    label = f"{picture}: {seen.label}, {100 * seen.probability:.1f} %\n" if seen.label else ""
+    return Answer(document, f"{label}Picture: {output}")
 
 
 @command()
@@ -237,7 +219,5 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
     entry = model.zoo.entry
     difference = framework_of(entry).export(entry, model, probes(model), output)
     used = output.stat().st_size
-    return Answer(
-        {"file": output, "bytes": used, "largest_difference": difference},
-        lambda: click.echo(f"{output}  {size(used)}  largest difference {difference:.1e}"),
-    )
+    document = {"file": output, "bytes": used, "largest_difference": difference}
+    return Answer(document, f"{output}  {size(used)}  largest difference {difference:.1e}")
