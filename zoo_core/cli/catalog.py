@@ -13,7 +13,6 @@ from zoo_core.io.errors import UnknownName
 from zoo_core.spec.entries import KINDS, DatasetEntry, ModelEntry, TrainerEntry
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.registry import find_models, matches_text, origin, plugin_of, registry
-from zoo_core.spec.settings import as_typed, what_it_sets
 
 TITLES = {"kinds": "kind", "parameters": "#parameters", "train": "#train", "test": "#test"}
 # In the JSON, too wide for the table.
@@ -138,6 +137,8 @@ def find(name: str) -> ModelEntry | DatasetEntry | TrainerEntry:
 
 
 def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
+    from zoo_core.spec.settings import as_typed
+
     if isinstance(entry, ModelEntry):
         show_model(entry)
         return
@@ -150,6 +151,8 @@ def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
 
 
 def show_model(entry: ModelEntry) -> None:
+    from zoo_core.spec.settings import as_typed, what_it_sets
+
     frozen = entry.total_parameters != entry.parameters
     print_fields(
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -282,12 +283,10 @@ def one_of_each(split: Split, count: int) -> list[int]:
     """Positions of pictures to show: class by class in turn, each in the order of the data."""
     if split.labels is None:
         return list(range(min(count, len(split))))
-    seen: dict[int, int] = {}
-    turns = []
-    for position, label in enumerate(split.labels.tolist()):
-        turns.append((seen.setdefault(label, 0), label, position))
-        seen[label] += 1
-    return [position for _, _, position in sorted(turns)[:count]]
+    by_label = split.labels.argsort(kind="stable").tolist()
+    classes = [list(alike) for _, alike in groupby(by_label, key=split.labels.__getitem__)]
+    turns = (position for turn in zip_longest(*classes) for position in turn)
+    return [position for position in turns if position is not None][:count]
 
 
 def parsed(assignments: tuple[str, ...]) -> dict[str, Any]:
