@@ -64,7 +64,6 @@ weights_argument = click.argument(
     "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_weights
 )
 
-
 PATH = click.Path(path_type=Path)
 runs_option = click.option("--runs", type=PATH, help="Folder of runs (default: runs).")
 dataset_option = click.option(

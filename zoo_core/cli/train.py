@@ -281,7 +281,7 @@ def settings_of(entry: ModelEntry, given: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_settings(ctx: click.Context, whose: str, *allowed: str) -> None:
     """A run or a search goes on with what it was started with."""
-    fine = {"resume", "as_json", *CIRCUMSTANCES, *allowed}
+    fine = {"resume", *CIRCUMSTANCES, *allowed}
     for name in ctx.params:
         typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         if typed and name not in fine:
