@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
     from zoo_core.data.datasets import open_dataset as open_dataset
-
-    # What tasks, trainers and frameworks of plugins are written with.
     from zoo_core.data.loader import Batch as Batch
     from zoo_core.data.sources import Source as Source
     from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
