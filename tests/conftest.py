@@ -82,6 +82,19 @@ def zoo_here(
 
 
 @pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """The sentences that the library said since the last call."""
+    caplog.set_level("INFO", "zoo")
+
+    def take() -> list[str]:
+        sentences = [record.getMessage() for record in caplog.records if record.name == "zoo"]
+        caplog.clear()
+        return sentences
+
+    return take
+
+
+@pytest.fixture
 def zoo_json(zoo_command: Zoo) -> Callable[..., Any]:
     """As zoo_command with --json, decoded."""
 

@@ -26,14 +26,11 @@ if TYPE_CHECKING:
     from zoo_core.api import generate as generate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
-    from zoo_core.api import load as load
     from zoo_core.api import predict as predict
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
     from zoo_core.data.datasets import open_dataset as open_dataset
-
-    # What tasks, trainers and frameworks of plugins are written with.
     from zoo_core.data.loader import Batch as Batch
     from zoo_core.data.sources import Source as Source
     from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
@@ -58,45 +55,28 @@ if TYPE_CHECKING:
     from zoo_core.train.learner import Position as Position
     from zoo_core.train.loop import Loop as Loop
     from zoo_core.use.generate import Generator as Generator
+    from zoo_core.use.load import load as load
 
-_HOME = {
-    "create": "zoo_core.api",
-    "evaluate": "zoo_core.api",
-    "generate": "zoo_core.api",
-    "info": "zoo_core.api",
-    "list_models": "zoo_core.api",
-    "load": "zoo_core.api",
-    "predict": "zoo_core.api",
-    "sweep": "zoo_core.api",
-    "train": "zoo_core.api",
-    "tune": "zoo_core.api",
-    "open_dataset": "zoo_core.data.datasets",
-    "Source": "zoo_core.data.sources",
-    "SourceUnavailable": "zoo_core.io.errors",
-    "WeightsError": "zoo_core.io.errors",
-    "ZooError": "zoo_core.io.errors",
-    "FrozenModel": "zoo_core.torch.backbones",
-    "hookimpl": "zoo_core.spec.hooks",
-    "Generator": "zoo_core.use.generate",
-    "Pretrained": "zoo_core.torch.pretrained",
-    "pretrained_tensors": "zoo_core.torch.pretrained",
-    "Task": "zoo_core.torch.task",
-    "DatasetEntry": "zoo_core.spec.entries",
-    "ModelEntry": "zoo_core.spec.entries",
-    "Recipe": "zoo_core.spec.recipe",
-    "TrainerEntry": "zoo_core.spec.entries",
-    # What tasks, trainers and frameworks of plugins are written with.
-    "Batch": "zoo_core.data.loader",
-    "Framework": "zoo_core.spec.framework",
-    "SumOver": "zoo_core.torch.task",
-    "Update": "zoo_core.torch.task",
-    "Fitted": "zoo_core.train.job",
-    "Job": "zoo_core.train.job",
-    "Trainer": "zoo_core.train.job",
-    "Learner": "zoo_core.train.learner",
-    "Position": "zoo_core.train.learner",
-    "Loop": "zoo_core.train.loop",
+_HOMES = {
+    "zoo_core.api": "create evaluate generate info list_models predict sweep train tune",
+    "zoo_core.data.datasets": "open_dataset",
+    "zoo_core.data.loader": "Batch",
+    "zoo_core.data.sources": "Source",
+    "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
+    "zoo_core.spec.entries": "DatasetEntry ModelEntry TrainerEntry",
+    "zoo_core.spec.framework": "Framework",
+    "zoo_core.spec.hooks": "hookimpl",
+    "zoo_core.spec.recipe": "Recipe",
+    "zoo_core.torch.backbones": "FrozenModel",
+    "zoo_core.torch.pretrained": "Pretrained pretrained_tensors",
+    "zoo_core.torch.task": "SumOver Task Update",
+    "zoo_core.train.job": "Fitted Job Trainer",
+    "zoo_core.train.learner": "Learner Position",
+    "zoo_core.train.loop": "Loop",
+    "zoo_core.use.generate": "Generator",
+    "zoo_core.use.load": "load",
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604 - the table above is the list
 

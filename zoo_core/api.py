@@ -42,31 +42,6 @@ def create(name: str, **options: Any) -> Any:
     return framework_of(entry).build(entry, check_options(entry, options))
 
 
-def load(
-    reference: str | Path,
-    *,
-    pretrained: bool = True,
-    num_classes: int | None = None,
-    device: str = "cpu",
-    dtype: Any = "",
-) -> Any:
-    """A trained model in evaluation mode, its weights checked; `.zoo` says what it is.
-
-        model = zoo.load("cnn")                    # the published weights of its own dataset
-        model = zoo.load("hf:org/name@v1")         # or a run, `latest`, a .safetensors file
-        model.zoo.classes, model.zoo.preprocess, model.zoo.metrics, model.zoo.digest
-        zoo.predict(model, "cat.jpg")
-
-    pretrained: False builds the model untrained. num_classes: another number keeps the body and
-    gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
-    """
-    from zoo_core.use.load import load as run
-
-    return run(
-        reference, pretrained=pretrained, num_classes=num_classes, device=device, dtype=dtype
-    )
-
-
 def train(
     model: str,
     dataset: str = "",

@@ -95,7 +95,7 @@ def test_json_has_the_shares_of_every_layer(trained, zoo_here):
     ("arguments", "sentence"),
     [
         (["RUN", "dog.png"], "Error: there is no picture dog.png."),
-        (["RUN", "cat.png", "-o", "a.jpeg"], "Error: a.jpeg must end in one of .png, .pdf, .svg."),
+        (["RUN", "cat.png", "-o", "a.jpeg"], "Error: a.jpeg must end in .png, .pdf or .svg."),
         (["MLP", "cat.png"], "Error: model 'mlp' declares no attention that could be drawn."),
     ],
 )

@@ -6,14 +6,14 @@ from click.testing import CliRunner
 from hub.parts import small_run
 
 import zoo
-from zoo_core.cli.export import command
+from zoo_core.cli.use import export_command
 from zoo_core.io.errors import MissingDependency, UsageError, ZooError
 from zoo_core.torch import export as torch_export
 from zoo_core.use.load import probes
 
 
 def export(*arguments):
-    return CliRunner().invoke(command, [str(a) for a in arguments], catch_exceptions=True)
+    return CliRunner().invoke(export_command, [str(a) for a in arguments], catch_exceptions=True)
 
 
 def test_onnx_and_pt2_say_what_the_model_says(tmp_path):

@@ -377,9 +377,6 @@ def beyond(size: int) -> list[FeatureFile]:
     return gone
 
 
-EXPORT_ENDINGS = (".npz", ".safetensors")
-
-
 def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple[int, ...]]:
     """Write them as float32, and give the shapes by name."""
     arrays: dict[str, np.ndarray] = {}

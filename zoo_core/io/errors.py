@@ -5,7 +5,8 @@ What a check says when it fails: what is wrong, why that matters, how to mend it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class ZooError(Exception):
@@ -91,11 +92,20 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int
     return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
+@contextmanager
+def os_errors(sentence: str) -> Iterator[None]:
+    """Turn an OSError into the sentence that says what could not be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise ZooError(f"{sentence}: {error.strerror or error}") from error
+
+
 class Finding(AssertionError):
     """Raised by a check. An AssertionError, so that pytest shows it as a failed test."""
 
     def __init__(self, what: str, why: str, fix: str) -> None:
-        super().__init__(f"{what}.\n  Why it matters: {why}.\n  To mend it: {fix}.")
+        super().__init__(f"{what}.\n  Why it matters: {why}.\n  To fix it: {fix}.")
         self.what, self.why, self.fix = what, why, fix
 
 

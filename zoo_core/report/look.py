@@ -24,7 +24,6 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
 from zoo_core.io.files import atomic_write
 
-FORMATS = (".png", ".pdf", ".svg")  # of a plot that somebody names
 INK, FAINT, MISTAKE = "#222222", "#dddddd", "#D55E00"
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

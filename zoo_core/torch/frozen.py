@@ -24,6 +24,7 @@ from zoo_core.data.draws import Draws
 from zoo_core.data.features import DTYPES, Features, digest_of_tensors
 from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import say
 from zoo_core.io.errors import OptionError
 from zoo_core.io.process import process
 from zoo_core.spec.entries import ModelEntry
@@ -46,7 +47,6 @@ from zoo_core.train.checkpoint import prefixed
 from zoo_core.train.display import Display
 from zoo_core.train.job import Fitted, Job, cannot_train
 from zoo_core.train.loop import Loop
-from zoo_core.weights.store import say
 
 OPTIONS = {"dtype": DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
 BACKBONE = "backbone."

@@ -21,6 +21,7 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import say
 from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write, cache_dir
 from zoo_core.io.targets import resolve
@@ -246,7 +247,6 @@ def feature_distance(
     seed: int = 0,
     most: int = 10_000,
     runs: Path | None = None,
-    say: Callable[[str], None] = lambda sentence: None,
 ) -> Distance:
     """Of samples from the test set; as many of both, at most so many."""
     judge = load_run(classifier, runs)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import say
 from zoo_core.io.errors import UsageError
 from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
@@ -17,7 +18,6 @@ from zoo_core.spec.framework import Framework, check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import registry
 from zoo_core.weights.references import find
-from zoo_core.weights.store import say
 from zoo_core.weights.verify import Found, check, model_of, spec_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,16 @@ def load(
     dtype: Any = "",
     runs: Path | None = None,
 ) -> Any:
-    """See zoo_core.api.load."""
+    """A trained model in evaluation mode, its weights checked; `.zoo` says what it is.
+
+        model = zoo.load("cnn")                    # the published weights of its own dataset
+        model = zoo.load("hf:org/name@v1")         # or a run, `latest`, a .safetensors file
+        model.zoo.classes, model.zoo.preprocess, model.zoo.metrics, model.zoo.digest
+        zoo.predict(model, "cat.jpg")
+
+    pretrained: False builds the model untrained. num_classes: another number keeps the body and
+    gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
+    """
     text, kind = str(reference), str(dtype).removeprefix("torch.") if dtype else ""
     if "\0" in text or not text:
         raise UsageError(f"{text!r} is no reference to weights")

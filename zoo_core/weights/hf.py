@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from zoo_core.io.console import say
 from zoo_core.io.errors import HubError, ManifestError, SourceUnavailable, ZooError
 from zoo_core.io.files import read_bytes
 from zoo_core.io.net import check_reachable
@@ -105,8 +106,7 @@ class HuggingFace:
                 "publish to a repository of another name",
             )
         if not there - BESIDE and CARD in there:
-            text = f"{self.reference}: its {CARD} is replaced; the history there keeps the old one"
-            print(text, file=sys.stderr, flush=True)
+            say(f"{self.reference}: its {CARD} is replaced; the history there keeps the old one")
 
     def _is_ours(self, commit: str) -> bool:
         with tempfile.TemporaryDirectory() as folder:

