@@ -48,7 +48,7 @@ def command(
         raise UsageError(f"{output} must end in one of {', '.join(FORMATS)}")
     if not picture.is_file():
         raise UsageError(f"there is no picture {picture}")
-    from zoo_core.use.explain import attention_of
+    from zoo_core.use.predict import attention_of
 
     seen = attention_of(run, picture, runs=runs)
     try:

@@ -34,10 +34,9 @@ def command(reference: str, output: Path, runs: Path | None, as_json: bool) -> N
     if output.suffix not in FORMATS:
         raise UsageError(f"{output} must end in {' or '.join(FORMATS)}")
     from zoo_core.spec.framework import framework_of
-    from zoo_core.use.load import load_found, probes
-    from zoo_core.weights.references import find
+    from zoo_core.use.load import load, probes
 
-    model = load_found(find(reference, runs))
+    model = load(reference, runs=runs)
     entry = model.zoo.entry
     difference = framework_of(entry).export(entry, model, probes(model), output)
     if as_json:

@@ -52,8 +52,8 @@ def command(
     from zoo_core.io.files import atomic_write
     from zoo_core.use.generate import SHEET_COLUMNS, load_sampler
 
-    source, loaded = load_sampler(run, runs)
-    title = f"{loaded.entry.name} trained on {Path(loaded.dataset).name}"
+    source, located = load_sampler(run, runs)
+    title = f"{located.model.rpartition('/')[2]} trained on {Path(located.dataset).name}"
     if interpolate:
         samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
     else:
@@ -73,10 +73,8 @@ def command(
         from zoo_core.data.datasets import open_dataset
         from zoo_core.use.generate import feature_distance
 
-        data = open_dataset(loaded.dataset, **loaded.options)
-        measured = feature_distance(
-            source, data, classifier, seed=seed, runs=runs, say=note
-        ).to_dict()
+        data = open_dataset(located.dataset, **located.data_options)
+        measured = feature_distance(source, data, classifier, seed=seed, runs=runs, say=note)
     try:
         with atomic_write(output) as temporary:
             sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
@@ -85,7 +83,7 @@ def command(
     if as_json:
         print_json(
             {
-                "run": loaded.source,
+                "run": located.source,
                 "seed": seed,
                 "samples": len(samples.images),
                 "classes": samples.names,

@@ -131,7 +131,7 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def complete_weights(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from zoo_core.weights.manifest import all_weights
 
-    names = sorted({one.weights.name for one in all_weights()[0]})
+    names = sorted({weights.name for _, weights in all_weights()[0]})
     return [name for name in names if name.startswith(incomplete)]
 
 

