@@ -15,7 +15,7 @@ EDITABLE := -e . $(foreach plugin,$(PLUGINS),-e $(patsubst %/,%,$(dir $(plugin))
 # Compiled bytecode halves the start-up, and this variable would stop Python from keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-slow lint clean
+.PHONY: install demo test test-slow lint manifest clean
 
 install: $(READY)
 
@@ -51,6 +51,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# weights_manifest.json again, from the lists of the plugins here; docs/weights.md says more.
+manifest: $(READY)
+	ZOO_MANIFEST=weights_manifest.json $(BIN)/python -c "from zoo_core.publish.publish import list_shipped; list_shipped()"
 
 # constraints.txt pins what everybody tests with; the plugins themselves ask for ranges only.
 $(READY): pyproject.toml $(PLUGINS) constraints.txt requirements-dev.txt Makefile

@@ -170,9 +170,11 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
     run: a run, weights, or a model that `zoo.load` returned. condition: the class to draw, for a
     model that is told one; otherwise all classes in turn. The same seed gives the same pictures.
     """
-    from zoo_core.use.generate import load_sampler
+    from zoo_core.use.generate import load_sampler, sampler_of
+    from zoo_core.use.load import loaded
 
-    source, _ = load_sampler(str(run) if isinstance(run, str | Path) else run)
+    named = isinstance(run, str | Path)
+    source = load_sampler(str(run))[0] if named else sampler_of(loaded(run))
     return source.sample(count, seed, condition).images
 
 

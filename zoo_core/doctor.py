@@ -23,7 +23,7 @@ from zoo_core.io.files import CACHES, cache_dir, cache_root, user_manifest
 from zoo_core.io.targets import EXTRAS, describe, import_target
 from zoo_core.runs.run import runs_root
 from zoo_core.spec.plugins import load_plugins
-from zoo_core.weights.manifest import all_weights
+from zoo_core.weights.manifest import all_weights, packaged_file
 
 LITTLE = 2 << 30  # bytes of disk; CIFAR-10 with its archive takes a sixth of it
 
@@ -117,11 +117,11 @@ def _tried(about: str, folder: Path, holds: str, setting: str) -> Diagnosis:
 
 def _weights() -> Iterator[Diagnosis]:
     listed, problems = all_weights()
-    packaged = sum(one.is_packaged for one in listed)
+    packaged = sum(packaged_file(weights) is not None for _, weights in listed)
     words = f"{len(listed)} listed, {packaged} of them in installed packages"
     yield Diagnosis("weights", "ok", words)
-    for problem in problems:
-        yield Diagnosis("weights", "problem", problem, f"your own list is {user_manifest()}")
+    for problem in problems.values():
+        yield Diagnosis("weights", "problem", str(problem), f"your own list is {user_manifest()}")
 
 
 def _clients() -> Iterator[Diagnosis]:
@@ -135,7 +135,7 @@ def _clients() -> Iterator[Diagnosis]:
 
 def _hub() -> Iterator[Diagnosis]:
     from zoo_core.io.net import check_reachable
-    from zoo_core.weights.hf import endpoint, offline
+    from zoo_core.weights.repository import endpoint, offline
 
     if offline():
         yield Diagnosis("hub", "note", "not asked, because HF_HUB_OFFLINE is set")

@@ -121,7 +121,7 @@ def test_a_strangers_model_can_have_attention_too(trained, zoo_command, tmp_path
     assert np.array(json.loads(done.stdout)["layers"]).shape == (2, 4, 4)
     wrong = installed(tmp_path / "wrong", (2, 1, 4, 4))
     done = zoo_command("attention", "latest", picture, PYTHONPATH=wrong, status=2)
-    assert "must be an array of (layers, pictures, heads, rows, columns)" in done.stderr
+    assert "must be an array of (layers, images, heads, rows, columns)" in done.stderr
     assert "(2, 1, 4, 4)" in done.stderr
 
 

@@ -21,7 +21,7 @@ from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
 from zoo_core.use.load import answers, load
 from zoo_core.weights.manifest import all_weights
-from zoo_core.weights.references import find
+from zoo_core.weights.references import obtain
 
 EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.copyfile"}
 
@@ -66,7 +66,7 @@ def main() -> None:
     digest = run.read()["result"]["model"]["sha256"]
     if what == "pull":
         publish(plan(run, shared))
-        work = lambda: find("fcn_numpy.synthetic")  # noqa: E731
+        work = lambda: obtain("fcn_numpy.synthetic")  # noqa: E731
     else:
         publish(plan(run, shared, license="old"))
         work = lambda: publish(plan(run, shared, license="new"))  # noqa: E731
@@ -77,7 +77,7 @@ def main() -> None:
         listed, problems = all_weights()
         assert not problems, problems
         if what == "publish":
-            ours = {one.weights.license for one in listed if one.manifest == "your manifest"}
+            ours = {weights.license for who, weights in listed if who == "your manifest"}
             assert ours and ours <= {"old", "new"}
             os.environ["ZOO_CACHE"] = str(folder / f"look-{number}")
             assert answers(load(shared)) == expected

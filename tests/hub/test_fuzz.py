@@ -21,9 +21,9 @@ from zoo_core.io.errors import ManifestError, WeightsError
 from zoo_core.io.tensors import to_bytes
 from zoo_core.spec.framework import check_options
 from zoo_core.train.job import trainer_of
-from zoo_core.use.load import load_found
+from zoo_core.use.load import load_model
 from zoo_core.weights.manifest import Manifest, Weights, parse
-from zoo_core.weights.verify import Found, check_tensors, open_weights
+from zoo_core.weights.verify import Located, check, read_tensors
 
 QUICK = {"deadline": None, "max_examples": 150, "database": None,
          "suppress_health_check": list(HealthCheck)}  # fmt: skip
@@ -102,18 +102,18 @@ def only_the_original_passes_its_digest(file, data):
     file.write_bytes(data)
     digest = hashlib.sha256(original()).hexdigest()
     try:
-        opened = open_weights(file, sha256=digest, size=len(original()))
+        read_tensors(file, sha256=digest, size=len(original()))
     except WeightsError:
         assert data != original()
         return
-    assert data == original() and opened.sha256 == digest
+    assert data == original()
 
 
 def what_loads_is_what_the_file_says(file, data):
     file.write_bytes(data)
     try:
-        found = check_tensors(open_weights(file), None)
-        model = load_found(Found(reference="it", source="it", path=file))
+        found = read_tensors(file)
+        model = load_model(check(Located(reference="it", source="it", path=file)))
     except zoo.ZooError:
         return
     header, body = split_file(data)
@@ -160,8 +160,8 @@ def test_what_fuzzing_found(file):
     for config in ([[None, None]], [["hidden", [4]]], {"hidden": {"a": 1}}, None, "ab"):
         header["__metadata__"]["zoo"] = json.dumps(about | {"config": config})
         file.write_bytes(join_file(header, body))
-        with pytest.raises(WeightsError, match="does not say of which model"):
-            load_found(Found(reference="it", source="it", path=file))
+        with pytest.raises(WeightsError, match="does not say which model"):
+            check(Located(reference="it", source="it", path=file))
 
 
 def fuzz(function, strategy, how, *arguments):

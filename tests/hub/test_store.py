@@ -18,7 +18,7 @@ from zoo_core.io.files import cache_root
 from zoo_core.publish.publish import plan, publish
 from zoo_core.use.load import answers
 from zoo_core.weights import store
-from zoo_core.weights.verify import open_weights
+from zoo_core.weights.references import obtain
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
 root = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -131,11 +131,10 @@ def test_killed_before_every_write_nothing_is_half_there(what, numpy_run, tmp_pa
 
 def test_two_pulls_at_once_fetch_once(online, said):
     online.faults.append(Fault("GET", "/model.safetensors", wait=1.0))
-    weights = store.look_up(REFERENCE)
     paths = []
 
     def pull():
-        paths.append(store.fetch(weights, lambda path: None))
+        paths.append(obtain(REFERENCE).located.path)
 
     threads = [threading.Thread(target=pull) for _ in range(3)]
     for thread in threads:
@@ -153,22 +152,22 @@ def test_a_pull_during_a_load_changes_nothing_for_the_load(listed, run):
     before = answers(model)
     path = store.stored_file(listed)
     path.write_bytes(b"damaged")  # in place would be worse than a pull; see the next lines
-    store.fetch(listed, lambda path: None)
+    obtain("mlp")
     assert path.read_bytes() == run.model_file.read_bytes()
     replaced = zoo.load("mlp")
     path.unlink()
-    store.fetch(listed, lambda path: None)
+    obtain("mlp")
     assert answers(replaced) == before
 
 
 def test_altered_bytes_are_noticed_whatever_the_times_say(run, tmp_path):
     file = tmp_path / "model.safetensors"
     shutil.copy(run.model_file, file)
-    first = open_weights(file).sha256
+    first = obtain(str(file)).sha256
     status = file.stat()
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     with file.open("rb+") as stream:  # the same inode, size and mtime, and other bytes
         stream.write(data)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert open_weights(file).sha256 != first
+    assert obtain(str(file)).sha256 != first

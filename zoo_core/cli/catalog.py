@@ -190,5 +190,5 @@ def weights_of(entry: ModelEntry) -> tuple[str, ...]:
     from zoo_core.weights.manifest import all_weights
 
     ours = (entry.name, plugin_of(entry))
-    weights = [one.weights for one in all_weights()[0]]
+    weights = [weights for _, weights in all_weights()[0]]
     return tuple({one.name: None for one in weights if (one.model, one.plugin) == ours})

@@ -49,7 +49,7 @@ def _runs(ctx: click.Context) -> list[str]:
 def _weights(ctx: click.Context) -> list[str]:
     from zoo_core.weights.manifest import all_weights
 
-    return sorted({one.weights.name for one in all_weights()[0]})
+    return sorted({weights.name for _, weights in all_weights()[0]})
 
 
 complete_models = completion(lambda ctx: _labels("models"))

@@ -106,7 +106,7 @@ def published(planned: Publication, how: dict[str, Any]) -> dict[str, Any]:
     done = publish(planned, **how)
     return {
         "name": done.weights.name,
-        "source": done.weights.sources[0],
+        "source": f"{done.repository.reference}@{done.revision}",
         "revision": done.revision,
         "new": done.new,
         "sha256": done.weights.sha256,
@@ -122,15 +122,17 @@ def preview(planned: Publication) -> Answer:
     files = {CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(card.encode())}
 
     def show() -> None:
-        note(f"This would be published as {name} to {planned.reference}:")
+        note(f"This would be published as {name} to {planned.repository.reference}:")
         print_table(["file", "#size"], [[file, size(used)] for file, used in files.items()])
         click.echo(f"\n{card}")
 
-    return Answer({"to": planned.reference, "name": name, "files": files, "card": card}, show)
+    return Answer(
+        {"to": planned.repository.reference, "name": name, "files": files, "card": card}, show
+    )
 
 
 def ship_run(run: Run, package: Path, **settings: str) -> Answer:
-    from zoo_core.publish.ship import MANIFEST, ship
+    from zoo_core.publish.publish import MANIFEST, ship
 
     shipped = ship(run, package, **settings)
 
@@ -145,19 +147,19 @@ def ship_run(run: Run, package: Path, **settings: str) -> Answer:
 
 
 def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str, Any]) -> Answer:
-    from zoo_core.publish.ship import plan_shipped, shipped
+    from zoo_core.publish.publish import plan_shipped, shipped
 
     listed = shipped(plugins)
     if not listed:
         which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
-        able = ", ".join(sorted({one.weights.plugin for one in shipped()}))
+        able = ", ".join(sorted({one.plugin for one in shipped()}))
         raise UsageError(f"{which} brings weights along", f"these do: {able}" if able else "")
     plans = [plan_shipped(one, to) for one in listed]  # all of them before anything is sent
     if dry_run:
         return preview_all(plans)
     done: list[dict[str, Any]] = []
     for number, planned in enumerate(plans, 1):
-        note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.reference}")
+        note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.repository.reference}")
         hint = f"{number - 1} of {len(plans)} are published; the same command goes on"
         try:
             done.append(published(planned, how))
@@ -177,7 +179,7 @@ def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str,
 
 
 def preview_all(plans: list[Publication]) -> Answer:
-    rows = [(plan.weights.name, plan.reference, plan.weights.bytes) for plan in plans]
+    rows = [(plan.weights.name, plan.repository.reference, plan.weights.bytes) for plan in plans]
 
     def show() -> None:
         note("This would be published:")

@@ -211,11 +211,10 @@ def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
     """A row of the table: a run's, or what a manifest says about weights, which have no curves."""
     from zoo_core.weights.references import published
 
-    listed = published(reference)
-    if listed is None:
+    weights = published(reference)
+    if weights is None:
         run = find_run(reference, runs)
         return summarize(run), run
-    weights = listed.weights
     figures = {name.partition("_")[2]: value for name, value in weights.metrics.items()}
     summary = Summary(
         run=weights.name,

@@ -118,25 +118,25 @@ def generate_command(
     from zoo_core.io.files import atomic_write
     from zoo_core.use.generate import SHEET_COLUMNS, load_sampler
 
-    source, loaded = load_sampler(run, runs)
+    source, located = load_sampler(run, runs)
     if interpolate:
         samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
         columns = STEPS
     else:
         samples = source.sample(count, seed, condition)
         columns = 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
-    title = f"{loaded.entry.name} trained on {Path(loaded.dataset).name}"
+    model = located.model.rpartition("/")[2]
+    title = f"{model} trained on {Path(located.dataset).name}"
     captions = None if condition else samples.names or None
     title = f"{title}: {condition}" if condition else title
     sheet = picture_grid(samples.images, captions, columns=columns, title=title)
-    distance = None
+    distance: dict[str, Any] | None = None
     if classifier:
         from zoo_core.data.datasets import open_dataset
         from zoo_core.use.generate import feature_distance
 
-        data = open_dataset(loaded.dataset, **loaded.options)
-        measured = feature_distance(source, data, classifier, seed=seed, runs=runs)
-        distance = measured.to_dict()
+        data = open_dataset(located.dataset, **located.data_options)
+        distance = feature_distance(source, data, classifier, seed=seed, runs=runs)
     with os_errors(f"{output} could not be written"), atomic_write(output) as temporary:
         sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
     lines = [f"Picture: {output}"]
@@ -146,7 +146,7 @@ def generate_command(
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
         lines.insert(0, f"Feature distance: {distance['feature_distance']} ({how})")
     document = {
-        "run": loaded.source,
+        "run": located.source,
         "seed": seed,
         "samples": len(samples.images),
         "classes": samples.names,
@@ -179,7 +179,7 @@ def attention_command(
     draw_attention = resolve("zoo_core.report.plots:draw_attention", "drawing attention")
     if not picture.is_file():
         raise UsageError(f"there is no picture {picture}")
-    from zoo_core.use.explain import attention_of
+    from zoo_core.use.predict import attention_of
 
     seen = attention_of(run, picture, runs=runs)
     with os_errors(f"{output} could not be written"):
@@ -212,10 +212,9 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
       zoo export latest -o model.pt2
     """
     from zoo_core.spec.framework import framework_of
-    from zoo_core.use.load import load_found, probes
-    from zoo_core.weights.references import find
+    from zoo_core.use.load import load, probes
 
-    model = load_found(find(reference, runs))
+    model = load(reference, runs=runs)
     entry = model.zoo.entry
     difference = framework_of(entry).export(entry, model, probes(model), output)
     used = output.stat().st_size

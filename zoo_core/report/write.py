@@ -20,13 +20,13 @@ from zoo_core.data.datasets import open_dataset
 from zoo_core.data.images import picture_grid
 from zoo_core.io.errors import UnknownName, ZooError
 from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import describe, resolve
+from zoo_core.io.targets import describe
 from zoo_core.report.text import PLOTS, Facts, markdown
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import class_scores, curves_of, final_scores, reading, summarize
 from zoo_core.spec.registry import registry
-from zoo_core.use.generate import open_sampler, to_pixels
-from zoo_core.use.load import Loaded, load_run
+from zoo_core.use.generate import sampler_of, to_pixels
+from zoo_core.use.load import as_input, capability, load
 
 SHOWN = 32  # images in a grid
 RECONSTRUCTED = 24  # images and their reconstructions
@@ -197,33 +197,32 @@ class Plotter:
 
     def draw_model(self) -> None:
         """What the model of a finished run is able to draw itself, as its capabilities say."""
-        facts, model = self.facts, self.facts.document["model"]
+        facts, named = self.facts, self.facts.document["model"]
         try:
-            entry = registry().models.get(f"{model['plugin']}/{model['name']}")
+            entry = registry().models.get(f"{named['plugin']}/{named['name']}")
         except UnknownName:
             return  # the files of the run have told all that can be told without its plugin
         able = [name for name in NEEDED if name in entry.capabilities]
         if not able or not facts.result or not facts.run.model_file.exists():
             return
         try:
-            loaded = load_run(str(facts.run.path.absolute()))
+            model = load(facts.run.path.absolute())
             if "generate" in able:
-                how = loaded.entry, loaded.model, loaded.preprocess, loaded.classes
-                samples = open_sampler(*how).sheet()
+                samples = sampler_of(model).sheet()
                 self.draw_sheet("samples.png", samples.images, samples.names, COLUMNS, "samples")
             if facts.document["dataset"].get("test") and able != ["generate"]:
                 split = self.test_split()
                 if "reconstruct" in able:
                     title = "pictures of the test set, each above its reconstruction"
-                    images, columns = reconstructions(loaded, split), min(COLUMNS, len(split))
+                    images, columns = reconstructions(model, split), min(COLUMNS, len(split))
                     self.draw_sheet("reconstructions.png", images, (), columns, title)
                 if "latent" in able:
-                    self.draw_latent(loaded, split)
+                    self.draw_latent(model, split)
         except Exception as error:  # a capability is a plugin's code, and may raise anything
             told = str(error) if isinstance(error, ZooError) else describe(error)
             facts.remarks.append(f"Pictures of the model are left out: {told}.")
 
-    def draw_latent(self, loaded: Loaded, split: Split) -> None:
+    def draw_latent(self, model: Any, split: Split) -> None:
         """t-SNE of the codes, coloured by true and by predicted class."""
         from zoo_core.report.plots import draw_codes
 
@@ -240,7 +239,7 @@ class Plotter:
             return
         chosen = chosen_images(split, CODES)
         parts = np.array_split(chosen, -(-len(chosen) // 256))
-        codes = np.concatenate([call(loaded, "latent", split, some) for some in parts])
+        codes = np.concatenate([call(model, "latent", split, some) for some in parts])
         if codes.shape[1] > 50:  # t-SNE's time grows with the numbers in a code
             codes = PCA(50, random_state=0).fit_transform(codes)
         near = min(30, (len(chosen) - 1) // 3)
@@ -258,23 +257,19 @@ def chosen_images(split: Split, most: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(len(split))[:most])
 
 
-def reconstructions(loaded: Loaded, split: Split) -> np.ndarray:
+def reconstructions(model: Any, split: Split) -> np.ndarray:
     """Rows of images, and below each row the same ones as they come back."""
     chosen = chosen_images(split, RECONSTRUCTED)
-    before = to_pixels(np.asarray(as_given(loaded, split, chosen)), loaded.preprocess)
-    after = to_pixels(call(loaded, "reconstruct", split, chosen), loaded.preprocess)
+    preprocess = model.zoo.preprocess
+    before = to_pixels(np.asarray(as_input(model, split.images[chosen])), preprocess)
+    after = to_pixels(call(model, "reconstruct", split, chosen), preprocess)
     starts = range(0, len(chosen), COLUMNS)
     return np.concatenate([some[i : i + COLUMNS] for i in starts for some in (before, after)])
 
 
-def as_given(loaded: Loaded, split: Split, chosen: np.ndarray) -> Any:
-    """Some images as the model takes them."""
-    return loaded.preprocess.batch(list(split.images[chosen]), backend=loaded.trainer.backend)
-
-
-def call(loaded: Loaded, capability: str, split: Split, chosen: np.ndarray) -> np.ndarray:
+def call(model: Any, name: str, split: Split, chosen: np.ndarray) -> np.ndarray:
     """What a capability of the model gives for some images."""
-    function = resolve(loaded.entry.capabilities[capability], f"model {loaded.entry.name!r}")
     labels = None if split.labels is None else split.labels[chosen]
-    found: np.ndarray = function(loaded.model, as_given(loaded, split, chosen), labels)
+    images = as_input(model, split.images[chosen])
+    found: np.ndarray = capability(model.zoo.entry, name)(model, images, labels)
     return found

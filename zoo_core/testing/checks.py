@@ -22,7 +22,7 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.io import errors
 from zoo_core.io.errors import Finding, Skipped, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
-from zoo_core.publish.ship import MANIFEST
+from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
@@ -32,9 +32,8 @@ from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
 from zoo_core.use.load import load
 from zoo_core.use.predict import evaluate_run
-from zoo_core.weights.manifest import Listed, package_folder, read
-from zoo_core.weights.references import find
-from zoo_core.weights.store import packaged_file
+from zoo_core.weights.manifest import is_packaged, package_folder, packaged_file, read
+from zoo_core.weights.references import locate
 from zoo_core.weights.verify import check
 
 HEAVY = (
@@ -205,10 +204,10 @@ def check_weights(plugin: str) -> None:
     for target in record.manifests:
         package, _, name = target.partition(":")
         try:
-            for weights in read(package_folder(package) / name).weights:
-                if packaged_file(Listed(weights, "", package)):
-                    check(find(f"{weights.plugin}/{weights.name}", fetch=False))
-                elif all(source.startswith("package:") for source in weights.sources):
+            for weights in read(package_folder(package) / name, package):
+                if packaged_file(weights):
+                    check(locate(f"{weights.plugin}/{weights.name}"))
+                elif all(map(is_packaged, weights.sources)):
                     raise ZooError(f"{weights.file} of {weights.name} is not in the package")
         except ZooError as error:
             raise Finding(

@@ -24,7 +24,7 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import qualified_name
-from zoo_core.weights.verify import check_tensors, open_weights
+from zoo_core.weights.verify import read_tensors
 
 HEADS = ("linear", "mlp")
 AT_ONCE = 16  # images; they may be large
@@ -156,7 +156,7 @@ def _by_digest(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) ->
     kept = _kept(digest)
     if kept.exists():
         try:
-            found = _fitting(check_tensors(open_weights(kept), None), spec, str(kept))
+            found = _fitting(read_tensors(kept), spec, str(kept))
             if found.digest == digest:
                 return found
             say(f"Warning: {kept} is damaged; looking elsewhere")

@@ -44,10 +44,15 @@ class TorchTrainer(Trainer):
         with torch.device("meta"):  # no memory, and no random numbers that nobody needs
             return self.build(entry, config)
 
+    # What tensor_spec looked at: the assemble that follows a check fills it.
+    _sketched: tuple[ModelEntry, Config, nn.Module] | None = None
+
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
+        model = self.sketch(entry, config)
+        self._sketched = entry, dict(config), model
         return {
             name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in self.sketch(entry, config).state_dict().items()
+            for name, tensor in model.state_dict().items()
         }
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
@@ -66,7 +71,9 @@ class TorchTrainer(Trainer):
         wanted = getattr(torch, dtype or "float32", None)
         if not isinstance(wanted, torch.dtype) or not wanted.is_floating_point:
             raise OptionError(f"there is no dtype {dtype!r}", "float32, bfloat16, float16, float64")
-        model = self.sketch(entry, config)
+        kept, self._sketched = self._sketched, None
+        same = kept and kept[:2] == (entry, dict(config))
+        model = kept[2] if kept and same else self.sketch(entry, config)
         state = model.state_dict(keep_vars=True)
         if state.keys() == tensors.keys() and len({id(t) for t in state.values()}) == len(state):
             mapped = {
