@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from fixtures import kills
 from support import environment
 
 import zoo
@@ -224,39 +225,17 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_here):
     assert json.loads((search / "search.json").read_text())["status"] == "interrupted"
 
 
-def drive(folder, kills, seed, cache, workers=1):
-    done = subprocess.run(
-        [sys.executable, DRIVER, folder, str(kills), str(seed), str(workers)],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        env=environment(ZOO_CACHE=str(cache)),
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
 
 
 @forks
-def test_killed_at_many_points_it_finds_the_same(tmp_path):
+@pytest.mark.parametrize(
+    ("count", "workers"), [(6, 1), pytest.param(4, 2, marks=pytest.mark.slow)]
+)
+def test_killed_at_many_points_it_finds_the_same(tmp_path, count, workers):
     """The same suggestions, the same curves to the last digit, the same weights at the end."""
-    whole = drive(tmp_path / "whole", 0, 0, tmp_path)
-    killed = drive(tmp_path / "killed", 6, 1, tmp_path)
-    assert killed.pop("killed") >= 3, "the search was over before it could be killed"
-    del whole["killed"]
-    assert killed == whole
-
-
-@forks
-@pytest.mark.slow
-def test_killed_with_two_workers_it_finds_the_same(tmp_path):
-    whole = drive(tmp_path / "whole", 0, 0, tmp_path, workers=2)
-    killed = drive(tmp_path / "killed", 3, 1, tmp_path, workers=2)
-    assert killed.pop("killed") >= 2, "the search was over before it could be killed"
-    del whole["killed"]
-    assert killed == whole
+    done = kills.drive(DRIVER, tmp_path, count, 1, workers, ZOO_CACHE=str(tmp_path / "cache"))
+    assert done["killed"] == done["whole"]
 
 
 @pytest.mark.slow
