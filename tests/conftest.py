@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,9 @@ import pytest
 from filelock import FileLock
 from fixtures import plugins as fixture_plugins
 from support import environment
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Zoo = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -64,9 +64,7 @@ def main() -> None:
     _, events = kills.child(open_pass(folder / "whole"), folder / "whole")
     whole = files()
     children.unlink()
-    kills.kill_again_and_again(
-        open_pass(folder / "killed"), folder / "killed", count, events, seed
-    )
+    kills.kill_again_and_again(open_pass(folder / "killed"), folder / "killed", count, events, seed)
     lines = [line.split(" ") for line in children.read_text().splitlines()[1:]]
     told = [{"before": json.loads(before), "computed": blocks} for before, *blocks in lines]
     print(json.dumps({"whole": whole, "killed": files(), "children": told}))

@@ -23,9 +23,7 @@ ACGAN = {
 
 def drive(folder, cache, count, seed, seconds, model="cnn", settings=None):
     settings = json.dumps(settings or {})
-    done = kills.drive(
-        DRIVER, folder, count, seed, model, seconds, settings, ZOO_CACHE=str(cache)
-    )
+    done = kills.drive(DRIVER, folder, count, seed, model, seconds, settings, ZOO_CACHE=str(cache))
     assert done["killed"] == done["whole"]
     return done["events"]
 

@@ -229,9 +229,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its
 
 
 @forks
-@pytest.mark.parametrize(
-    ("count", "workers"), [(6, 1), pytest.param(4, 2, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("count", "workers"), [(6, 1), pytest.param(4, 2, marks=pytest.mark.slow)])
 def test_killed_at_many_points_it_finds_the_same(tmp_path, count, workers):
     """The same suggestions, the same curves to the last digit, the same weights at the end."""
     done = kills.drive(DRIVER, tmp_path, count, 1, workers, ZOO_CACHE=str(tmp_path / "cache"))
