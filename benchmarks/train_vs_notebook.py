@@ -136,7 +136,7 @@ def first_step(dataset: str, repeat: int) -> None:
     )
     best = {"bare": float("inf"), "zoo": float("inf")}
     with tempfile.TemporaryDirectory() as runs:
-        for _ in range(repeat + 1):
+        for _ in range(repeat):
             for way, command in (("bare", [bare]), ("zoo", [code, dataset, str(Path(runs) / "r")])):
                 started = time.perf_counter()
                 subprocess.run(
