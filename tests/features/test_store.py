@@ -2,15 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from fixtures import kills
 from support import environment
 
 from zoo_core.data import features as store
@@ -157,35 +158,48 @@ def test_there_is_one_writer_and_the_other_waits_and_finds_the_work_done(tmp_pat
 
 
 KILLED = """
-import os, pathlib, sys
-import features.test_store as t
-from fixtures import kills
-
-def fill(event):
-    folder = pathlib.Path(sys.argv[1], str(event))
-    os.environ["ZOO_CACHE"] = str(folder)
-    return kills.child(lambda: t.fill(t.place_of()), folder, event)
-
-_, events = fill(0)
-whole = t.place_of().path.read_bytes()
-for event in range(1, events + 1):
-    killed, _ = fill(event)
-    assert killed
-    known = t.place_of().progress()
-    committed = len(known.blocks) if known else 0
-    left = [] if t.place_of().load() else list(range(6))[committed:]
-    assert t.fill(t.place_of()) == left, event
-    assert t.place_of().path.read_bytes() == whole, event
-print(events)
+import sys, time; sys.path[:0] = sys.argv[1:3]
+import test_store as t
+log = open(sys.argv[3], "a", buffering=1)
+with t.place_of().writing(t.fresh(), t.SPLIT, lambda: None) as writer:
+    print("begun", flush=True)
+    for block in writer.missing():
+        log.write(f"{block}\\n")
+        time.sleep(0.02)  # the backbone thinks
+        writer.commit(block, t.rows_of(writer.rows(block)), 0.0)
+    writer.finish()
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the children are forked")
-def test_kill_9_at_any_event_costs_the_block_in_work_and_nothing_else(tmp_path):
-    """Between the rows and their count too, and before the file has its name."""
-    driver = tmp_path / "driver.py"
-    driver.write_text(KILLED)
-    assert kills.drive(driver, tmp_path) > 30
+def test_kill_9_in_the_middle_costs_the_block_in_work_and_nothing_else(tmp_path):
+    """Killed at other moments each time: in the thought, in the write, between data and count."""
+    fill(place_of())
+    whole = place_of().path.read_bytes()
+    place_of().remove()
+    here, log = Path(__file__).parent, tmp_path / "log"
+    command = [sys.executable, "-c", KILLED, str(here), str(here.parent), str(log)]
+    kills = 0
+    for delay in (0.0, 0.021, 0.024, 0.03, 0.05, None):
+        before = place_of().progress()
+        seen = len(log.read_text().split()) if log.exists() else 0
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True,
+            env=environment(ZOO_CACHE=os.environ["ZOO_CACHE"]),
+        )  # fmt: skip
+        assert process.stdout.readline() == "begun\n"
+        if delay is None:
+            assert process.wait(60) == 0
+        else:
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+            kills += process.wait(60) == -signal.SIGKILL
+        process.stdout.close()
+        computed = [int(line) for line in log.read_text().split()[seen:]]
+        assert all(block * BLOCK >= before.done for block in computed if before)
+        if place_of().load() is not None:
+            break
+    assert kills >= 2
+    assert place_of().path.read_bytes() == whole
 
 
 def test_what_was_not_used_for_longest_goes_first():

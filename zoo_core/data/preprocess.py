@@ -20,8 +20,10 @@ from zoo_core.io.errors import OptionError, did_you_mean
 
 SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
 INTERPOLATIONS = ("bilinear", "bicubic")
-# Checked before anything is made of that size: records come from strangers too.
-MOST = {"size": 16384, "channels": 64, "stored_size": 16384, "stored_channels": 64}
+# Checked before anything of that size is made: records come from strangers too.
+MOST = {"channels": 64, "stored_channels": 64} | dict.fromkeys(
+    ("size", "stored_size", "resize"), 16384
+)
 
 
 @dataclass(frozen=True)
@@ -40,18 +42,17 @@ class Preprocess:
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored_size", self.stored_size or self.size)
         object.__setattr__(self, "stored_channels", self.stored_channels or self.channels)
+        for name in ("size", "channels", "stored_size", "stored_channels"):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            _need(whole and value >= 1, f"{name} must be a whole number above 0, not {value!r}")
+        _need(
+            type(self.resize) is int and (self.resize == 0 or self.resize >= self.size),
+            f"resize must be a whole number of at least the size, {self.size}, not {self.resize!r}",
+        )
         for name, most in MOST.items():
             value = getattr(self, name)
-            _need(
-                type(value) is int and 1 <= value <= most,
-                f"{name} must be a whole number from 1 to {most}, not {value!r}",
-            )
-        _need(
-            type(self.resize) is int
-            and (self.resize == 0 or self.size <= self.resize <= MOST["size"]),
-            f"resize must be a whole number from the size, {self.size}, to {MOST['size']}, "
-            f"not {self.resize!r}",
-        )
+            _need(value <= most, f"{name} must be at most {most}, not {value}")
         pair = {self.channels, self.stored_channels}
         _need(
             len(pair) == 1 or pair == {1, 3},
