@@ -107,6 +107,7 @@ def bounded_memory():
         return
     import resource
 
+    original()  # imports torch, which takes more
     limits = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30, limits[1]))
