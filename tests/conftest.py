@@ -43,7 +43,7 @@ def zoo_command(tmp_path: Path) -> Zoo:
     """Run `zoo ARGUMENTS` for real, with a cache of its own, and give back what it printed."""
 
     def run(
-        *arguments: str, status: int = 0, timeout: float = 60, cwd: Path | None = None, **env: str
+        *arguments: str, status: int = 0, timeout: float = 300, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         own = {"ZOO_CACHE": str(tmp_path / "cache"), "ZOO_MANIFEST": str(tmp_path / "own.json")}
         done = subprocess.run(
