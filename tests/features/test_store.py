@@ -153,7 +153,7 @@ def test_there_is_one_writer_and_the_other_waits_and_finds_the_work_done(tmp_pat
         )
         for _ in range(2)
     ]  # fmt: skip
-    printed = sorted(process.communicate(timeout=300)[0].strip() for process in started)
+    printed = sorted(process.communicate(timeout=60)[0].strip() for process in started)
     assert printed == ["[0, 1, 2, 3, 4, 5]", "[]"]
 
 

@@ -38,7 +38,7 @@ def load(tmp_path, numpy_run):
             [sys.executable, "-c", LOAD, reference],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             env=environment(
                 ZOO_CACHE=str(tmp_path / "cache"),
                 ZOO_MANIFEST=str(tmp_path / "manifest.json"),

@@ -129,7 +129,7 @@ def test_two_pulls_at_once_fetch_once(online):
 
     def until_the_others_wait():
         for _ in range(2):
-            waits.get(timeout=60)
+            waits.get(timeout=300)
 
     online.faults.append(Fault("GET", "/model.safetensors", wait=until_the_others_wait))
     weights = store.look_up(REFERENCE)

@@ -38,7 +38,7 @@ def only(folder, pattern):
 
 def test_tune_then_train_then_train_the_same_again(zoo_command, zoo_here, tmp_path):
     constant = ("--set", "schedule=constant", "--set", "lr=3e-4")
-    done = zoo_command("tune", "mlp", *SMALL, *constant, "--epochs", "4", "--train", timeout=120)
+    done = zoo_command("tune", "mlp", *SMALL, *constant, "--epochs", "4", "--train")
     search = only(tmp_path / "runs", "tune-mlp-synthetic-*")
     trained = only(tmp_path / "runs", "mlp-synthetic-*")
     assert done.stdout.splitlines()[-1] == f"runs/{search.name}"
