@@ -39,7 +39,7 @@ def compute(typed, tmp_path):
 def test_features_are_computed_listed_checked_exported_and_removed(compute, typed, tmp_path):
     assert "no features yet" in typed("list").err
     done = compute()
-    assert "Computing the features of synthetic train: 300 pictures." in done.err
+    assert "Computing the features of synthetic train: 300 images." in done.err
     assert "images/s" in done.err
     again = compute("--json")
     assert "Computing" not in again.err
