@@ -18,7 +18,7 @@ def uv(*arguments: object) -> None:
     command = [sys.executable, "-m", "uv", *map(str, arguments), "--quiet"]
     how = {"capture_output": True, "text": True, "env": environment()}
     try:
-        done = subprocess.run(command, timeout=120, **how)
+        done = subprocess.run(command, timeout=300, **how)
     except subprocess.TimeoutExpired:
         done = subprocess.run(command, timeout=400, **how)
     assert done.returncode == 0, done.stderr

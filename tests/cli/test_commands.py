@@ -193,5 +193,5 @@ def test_sigterm_ends_a_command_as_ctrl_c_does():
     )  # fmt: skip
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=300)
     assert process.returncode == 143 and stderr.splitlines()[-1] == "Error: interrupted."

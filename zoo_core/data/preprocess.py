@@ -20,6 +20,10 @@ from zoo_core.io.errors import OptionError, did_you_mean
 
 SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
 INTERPOLATIONS = ("bilinear", "bicubic")
+# Checked before anything of that size is made: records come from strangers too.
+MOST = {"channels": 64, "stored_channels": 64} | dict.fromkeys(
+    ("size", "stored_size", "resize"), 16384
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,9 @@ class Preprocess:
             type(self.resize) is int and (self.resize == 0 or self.resize >= self.size),
             f"resize must be a whole number of at least the size, {self.size}, not {self.resize!r}",
         )
+        for name, most in MOST.items():
+            value = getattr(self, name)
+            _need(value <= most, f"{name} must be at most {most}, not {value}")
         pair = {self.channels, self.stored_channels}
         _need(
             len(pair) == 1 or pair == {1, 3},
