@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -9,11 +10,15 @@ import time
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fixtures import kills
 from support import environment
 
 import zoo
+from zoo_core.tune.search import SearchSettings
+from zoo_core.tune.trials import share
+from zoo_core.tune.tuning import run_search
 
 SMALL = [
     "--dataset", "synthetic", "--set", "data.train_size=300", "--set", "data.test_size=60",
@@ -200,6 +205,28 @@ def test_all_trials_failing_is_a_sentence(small):
     with pytest.raises(zoo.ZooError, match="all 2 trials failed; the first one: the loss was no"):
         zoo.tune("mlp", "synthetic", space={"lr": [1e30, 1e31]}, searcher="grid",
                  optimizer="sgd", **small)  # fmt: skip
+
+
+def test_a_trial_that_ended_before_it_was_recorded_is_trained_again(small):
+    found = zoo.tune("mlp", "synthetic", trials=2, epochs=2, **small)
+    file = found.search.trials_file
+    file.write_text(file.read_text().splitlines(keepends=True)[0])
+    again = run_search(SearchSettings(resume=str(found.path), quiet=True))
+    assert [t.status for t in again.trials] == ["complete", "complete"]
+    assert [t.losses for t in again.trials] == [t.losses for t in found.trials]
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_workers_map_the_images_and_do_not_copy_them(tmp_path):
+    data = zoo.open_dataset("synthetic", train_size=20, test_size=10)
+    message = share(data, tmp_path)
+    assert len(message) < data.train.images.nbytes / 10
+    mapped = pickle.loads(message)
+    assert isinstance(mapped.train.images, np.memmap)
+    assert mapped.digest == data.digest and mapped.classes == data.classes
+    for ours, theirs in ((data.train, mapped.train), (data.test, mapped.test)):
+        assert np.array_equal(ours.images, theirs.images)
+        assert np.array_equal(ours.labels, theirs.labels)
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_here):
