@@ -3,7 +3,8 @@
 #   make demo    trains a network on real pictures, evaluates it, shows the report; a few minutes
 #   make test    everything that must hold, in a few minutes
 # All make .venv first, with the core, all plugins and the test tools; when nothing changed, that
-# takes no time. make test-slow runs what takes longer, make clean removes .venv.
+# takes no time. make test-often N=20 runs the quick tests in many orders, make test-slow runs what
+# takes longer, make clean removes .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -15,7 +16,7 @@ EDITABLE := -e . $(foreach plugin,$(PLUGINS),-e $(patsubst %/,%,$(dir $(plugin))
 # Compiled bytecode halves the start-up, and this variable would stop Python from keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-slow lint clean
+.PHONY: install demo test test-often test-slow lint manifest clean
 
 install: $(READY)
 
@@ -39,9 +40,19 @@ runs/.demo: $(READY) $(SOURCES)
 	@run=$$(tail -n 1 runs/.demo.out) && $(BIN)/zoo evaluate "$$run" && echo "$$run" > $@
 
 # One thread for each of the two test processes: more than cores would only wait for each other.
-test: export OMP_NUM_THREADS = 1
+# Order and random numbers are new each time; pytest's first lines say how to have them again.
+QUICK = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+
 test: $(READY) lint
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(QUICK)
+
+# N times with N seeds, until one fails.
+N ?= 20
+test-often: $(READY)
+	@for seed in $$($(BIN)/python -c "import random; print(*random.sample(range(2**32), $(N)))"); do \
+	  $(QUICK) -q --randomly-seed=$$seed || { echo "Failed: --randomly-seed=$$seed"; exit 1; }; \
+	  echo "Passed: --randomly-seed=$$seed"; \
+	done
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
@@ -51,6 +62,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# weights_manifest.json again, from the lists of the plugins here; docs/weights.md says more.
+manifest: $(READY)
+	ZOO_MANIFEST=weights_manifest.json $(BIN)/python -c "from zoo_core.publish.publish import list_shipped; list_shipped()"
 
 # constraints.txt pins what everybody tests with; the plugins themselves ask for ranges only.
 $(READY): pyproject.toml $(PLUGINS) constraints.txt requirements-dev.txt Makefile

@@ -42,10 +42,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--work", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
-        print(images_per_second(options.model, options.batches[0], options.work, options.seconds))
+        print(images_per_second(options.model, options.batches[0], options.seconds))
         return
     shown = " ".join(f"{name}={value}" for name, value in CALM.items())
     print(f"{os.cpu_count()} processors; the zoo's default is {shown}")
@@ -72,28 +72,38 @@ def measure(options: argparse.Namespace, batch: int) -> tuple[dict[str, float], 
 def run(
     options: argparse.Namespace, batch: int, setting: dict[str, str], count: int
 ) -> list[float]:
-    """So many trainings that begin at the same moment."""
-    begin = time.time() + 8  # time enough to import torch
+    """So many trainings that begin at the same moment, when all are ready."""
     command = [sys.executable, __file__, "--model", options.model, "--batches", str(batch)]
-    command += ["--seconds", str(options.seconds), "--work", str(begin)]
+    command += ["--seconds", str(options.seconds), "--work"]
     # The workers import torch before the zoo could set its default, so that it stays out of this.
     clean = {k: v for k, v in os.environ.items() if k not in (*WAITING, "OMP_NUM_THREADS")}
     made = [
-        subprocess.Popen(command, env=clean | setting, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command, env=clean | setting, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(count)
     ]
+    for process in made:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    begin = time.time() + 0.1
+    for process in made:
+        assert process.stdin is not None
+        process.stdin.write(f"{begin}\n")
+        process.stdin.flush()
     return [float(process.communicate()[0]) for process in made]
 
 
-def images_per_second(model: str, batch: int, begin: float, seconds: float) -> float:
+def images_per_second(model: str, batch: int, seconds: float) -> float:
     """Steps of SGD on one random batch, counted between two moments that all processes share."""
     torch.manual_seed(0)
     network = zoo.create(model).train().to(memory_format=torch.channels_last)
     images = torch.rand(batch, 3, 32, 32).contiguous(memory_format=torch.channels_last)
     labels = torch.arange(batch) % 10
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, fused=True)
+    print("ready", flush=True)
+    begin = float(input())
     done, end = 0, begin + seconds
-    while (now := time.time()) < end:
+    while (now := time.time()) < end or not done:
         loss = F.cross_entropy(network(images), labels)
         loss.backward()
         optimizer.step()

@@ -1,6 +1,7 @@
 """A search and a training on cached features, in units of one forward pass, in one run.
 
-    python benchmarks/frozen.py [--pictures 10000] [--trials 20]
+    python benchmarks/frozen.py [--pictures 10000] [--trials 20] [--seconds 15]
+                                [--model NAME] [--dataset NAME] [--set NAME=VALUE]...
 
 A part of CIFAR-10, EfficientNet-Lite0 at 224 pixels with its real weights. The speed of the bare
 network on preprocessed batches in memory, just as the pass runs it (batch norms folded, channels
@@ -23,41 +24,50 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import zoo
 from zoo_core.data import datasets
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.process import keep_freed_memory
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import override, parse_settings
 from zoo_core.torch.extract import Extractor, batch_for
 from zoo_core.train.builder import build_job, fit_to_data
 from zoo_core.train.display import open_display
 from zoo_core.train.job import trainer_of
 from zoo_core.tune import tuning
 
-MODEL = "efficientnet_lite0_finetune"
-BARE_SECONDS = 15.0
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--pictures", type=int, default=10_000, help="of the training set")
     parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=15, help="for the speed of the network")
+    parser.add_argument("--model", default="efficientnet_lite0_finetune")
+    parser.add_argument("--dataset", default="cifar10")
+    parser.add_argument("--set", action="append", default=[], help="a setting, as of zoo train")
     options = parser.parse_args()
-    data = part_of(datasets.open_dataset("cifar10"), options.pictures)
+    entry = registry().models.get(options.model)
+    settings = parse_settings(options.set, entry)
+    recipe = override(entry.recipes["default"], settings)
+    data = part_of(datasets.open_dataset(options.dataset), options.pictures)
     pictures = len(data.train) + len(data.test or ())
     print(f"{pictures} pictures, {torch.get_num_threads()} threads", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ZOO_CACHE"] = folder
-        rates = bare_rates(data)
+        rates = bare_rates(entry, recipe, data, options.seconds)
         before = cpu()
-        compute(data)
+        compute(entry, recipe, data)
         pass_seconds = cpu() - before
         # What the machine does besides changes by the minute: the better of before and after.
-        rates = {name: max(rate, rates[name]) for name, rate in bare_rates(data).items()}
+        after = bare_rates(entry, recipe, data, options.seconds)
+        rates = {name: max(rate, after[name]) for name, rate in rates.items()}
         tuning.open_dataset = lambda *_, **__: data  # the part, not the whole
         before = cpu()
-        found = tuning.tune(
-            MODEL, "cifar10", trials=options.trials, train=True, quiet=True,
-            runs=Path(folder) / "runs",
+        found = zoo.tune(
+            entry.name, options.dataset, settings=settings, trials=options.trials, train=True,
+            quiet=True, runs=Path(folder) / "runs",
         )  # fmt: skip
         rest_seconds = cpu() - before
         assert found.trained is not None
@@ -78,10 +88,9 @@ def main() -> None:
     print(f"naively: {(search + final + len(data.test or ())) / pictures:.1f} passes")
 
 
-def compute(data: Dataset) -> None:
+def compute(entry: ModelEntry, recipe: Recipe, data: Dataset) -> None:
     """The pass alone, from an empty cache."""
-    entry = registry().models.get(MODEL)
-    job = build_job(entry, entry.recipes["default"], data, open_display(True), device="cpu")
+    job = build_job(entry, recipe, data, open_display(True), device="cpu")
     job.trainer.prepare(job)
 
 
@@ -93,11 +102,12 @@ def part_of(data: Dataset, count: int) -> Dataset:
     return replace(data, train=train, test=test, digest=f"{data.digest} {count}")
 
 
-def bare_rates(data: Dataset) -> dict[str, float]:
+def bare_rates(
+    entry: ModelEntry, recipe: Recipe, data: Dataset, seconds: float
+) -> dict[str, float]:
     """Images for each second of CPU; preprocessing is done before."""
-    entry = registry().models.get(MODEL)
     trainer = trainer_of(entry)
-    config, preprocess = fit_to_data(entry, entry.recipes["default"], data)
+    config, preprocess = fit_to_data(entry, recipe, data)
     config = trainer.complete(entry, config, print)  # type: ignore[attr-defined]
     cpu_device = torch.device("cpu")
     size = batch_for(cpu_device, preprocess.size)
@@ -106,12 +116,12 @@ def bare_rates(data: Dataset) -> dict[str, float]:
         with torch.inference_mode():
             network(batches[0])
             before, done = cpu(), 0
-            while cpu() - before < BARE_SECONDS:
+            while cpu() - before < seconds:
                 network(batches[done % len(batches)])
                 done += 1
             return done * len(batches[0]) / (cpu() - before)
 
-    backbone = trainer._backbone(entry, config).make()  # type: ignore[attr-defined]
+    backbone = trainer.backbone(entry, config)  # type: ignore[attr-defined]
     extractor = Extractor(backbone, preprocess, cpu_device, "plain", size)
     images = data.train.images[: 8 * size]
     ready = [

@@ -1,15 +1,16 @@
 """Batches a second of Zoo's loader against torchvision's usual way, measured in one run.
 
-    python benchmarks/loader.py
+    python benchmarks/loader.py [--pictures 50000] [--rounds 5] [--stretch 40]
 
-The usual way is a Dataset that makes a PIL image of each array, ToTensor, Normalize and a
+The usual way is a Dataset that makes a PIL image of each picture, ToTensor, Normalize and a
 DataLoader with 0 and with 2 workers; ratios are against the better of the two. Also printed: the
 share of an MLP's training epoch that goes into data, and the peak memory of an epoch. CIFAR-10 is
-used if it is in the cache, random images of the same shape otherwise: the times are the same.
+used if it is in the cache, random pictures of the same shape otherwise: the times are the same.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import subprocess
@@ -32,22 +33,22 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 PREPROCESS = Preprocess(32, 3, MEAN, STD)
 WORDS = ("flip", "crop:4")
 USUAL_IMAGES = 10_000  # enough for the slow side; the rate does not depend on it
-ROUNDS, STRETCH = 5, 40  # epochs, batches
 
 
-def training_images() -> Split:
+def training_images(count: int) -> Split:
     from zoo_core.data.datasets import open_dataset
 
     try:
-        return open_dataset("cifar10", fetch=False).train
+        train = open_dataset("cifar10", fetch=False).train
+        return Split(train.images[:count], train.labels[:count])  # type: ignore[index]
     except ZooError:
         rng = np.random.default_rng(0)
-        images = rng.integers(0, 256, (50_000, 32, 32, 3), dtype=np.uint8)
-        return Split(images, rng.integers(0, 10, 50_000))
+        images = rng.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+        return Split(images, rng.integers(0, 10, count))
 
 
 def usual(split: Split, augmented: bool, workers: int) -> Iterator[int]:
-    """Batch sizes of one epoch, the way a tutorial loads images."""
+    """Batch sizes of one epoch, the way a tutorial loads pictures."""
     from PIL import Image
     from torch.utils.data import DataLoader, Dataset
     from torchvision import transforms
@@ -62,7 +63,7 @@ def usual(split: Split, augmented: bool, workers: int) -> Iterator[int]:
 
     class Pictures(Dataset):
         def __len__(self) -> int:
-            return USUAL_IMAGES
+            return min(USUAL_IMAGES, len(split))
 
         def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
             return transform(Image.fromarray(split.images[index])), labels[index]
@@ -77,20 +78,20 @@ def ours(split: Split, augment: tuple[str, ...], epoch: int, **options: object) 
         yield len(batch)
 
 
-def rate(epoch: Callable[[], Iterator[int]]) -> float:
+def rate(epoch: Callable[[], Iterator[int]], stretch: int) -> float:
     """Pictures a second in the quickest stretch of an epoch: what else runs here counts least."""
     times, counts = [], []
     for count in epoch():
         times.append(time.perf_counter())
         counts.append(count)
     # A stretch is ten times what workers hold ready, so that a burst of theirs says little.
-    spans = range(STRETCH, len(times))
+    spans = range(stretch, len(times))
     return max(
-        sum(counts[i - STRETCH + 1 : i + 1]) / (times[i] - times[i - STRETCH]) for i in spans
+        sum(counts[i - stretch + 1 : i + 1]) / (times[i] - times[i - stretch]) for i in spans
     )
 
 
-def compare(split: Split, augment: tuple[str, ...]) -> None:
+def compare(split: Split, augment: tuple[str, ...], rounds: int, stretch: int) -> None:
     sides: dict[str, Callable[[], Iterator[int]]] = {
         "usual, 0 workers": lambda: usual(split, bool(augment), 0),
         "usual, 2 workers": lambda: usual(split, bool(augment), 2),
@@ -99,17 +100,17 @@ def compare(split: Split, augment: tuple[str, ...]) -> None:
         "zoo, numpy": lambda: ours(split, augment, 0, backend="numpy"),
     }
     best = dict.fromkeys(sides, 0.0)
-    for _ in range(ROUNDS):  # in turns, so that a busy moment meets all of them
+    for _ in range(rounds):  # in turns, so that a busy moment meets all of them
         for name, epoch in sides.items():
-            best[name] = max(best[name], rate(epoch))
+            best[name] = max(best[name], rate(epoch, stretch))
     reference = max(best["usual, 0 workers"], best["usual, 2 workers"])
-    print(f"\n{' + '.join(augment) or 'plain'}: images a second, best of {ROUNDS} epochs")
+    print(f"\n{' + '.join(augment) or 'plain'}: pictures a second, best of {rounds} epochs")
     for name, value in best.items():
         print(f"  {name:20s}{value:12,.0f}{value / reference:8.1f}x")
 
 
 def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
-    """Of training the mlp, how much is data; the most of three stretches of a hundred batches.
+    """Of training the mlp, how much is data; the most of three stretches of 100 batches.
 
     The most, because waiting for a busy machine is counted as training and makes data look small.
     """
@@ -123,7 +124,7 @@ def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
     for epoch in range(3):
         data = 0.0
         start = time.perf_counter()
-        for number in range(100):
+        for number in range(min(100, len(loader))):
             before = time.perf_counter()
             batch = loader.batch(epoch, number)
             data += time.perf_counter() - before
@@ -135,7 +136,7 @@ def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
     return max(shares)
 
 
-def peak_memory() -> None:
+def peak_memory(count: int) -> None:
     """In a process of its own: what an epoch adds to the uint8 data, as JSON on stdout."""
 
     def peak() -> int:  # getrusage would also count what the parent process had
@@ -147,30 +148,36 @@ def peak_memory() -> None:
         pass
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the imports
     before = peak()
-    images = np.ones((50_000, 32, 32, 3), np.uint8)
-    for _ in ours(Split(images, np.zeros(50_000, np.int64)), WORDS, 0):
+    images = np.ones((count, 32, 32, 3), np.uint8)
+    for _ in ours(Split(images, np.zeros(count, np.int64)), WORDS, 0):
         pass
     print(json.dumps({"grown": peak() - before, "data": images.nbytes}))
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--memory"]:
-        return peak_memory()
-    split = training_images()
-    print(f"{len(split):,} images, batch {BATCH}, {torch.get_num_threads()} threads")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--pictures", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=5, help="epochs of each, the best counts")
+    parser.add_argument("--stretch", type=int, default=40, help="batches that are timed together")
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.memory:
+        return peak_memory(options.pictures)
+    split = training_images(options.pictures)
+    print(f"{len(split):,} pictures, batch {BATCH}, {torch.get_num_threads()} threads")
     for augment in ((), WORDS):
-        compare(split, augment)
+        compare(split, augment, options.rounds, options.stretch)
     print("\nshare of an mlp training epoch (3072-512-256-10, Adam) that goes into data")
     for augment in ((), WORDS):
         name = " + ".join(augment) or "plain"
         print(f"  {name:20s}{share_of_training(split, augment):12.1%}")
     if sys.platform != "linux":
         return
-    output = subprocess.check_output([sys.executable, __file__, "--memory"], text=True)
-    memory = json.loads(output)
+    again = [sys.executable, __file__, "--memory", "--pictures", str(options.pictures)]
+    memory = json.loads(subprocess.check_output(again, text=True))
     batch = BATCH * 32 * 32 * 3 * 4
     ratio = (memory["grown"] - 2 * batch) / memory["data"]
-    print(f"\npeak memory of an epoch, less two batches: {ratio:.2f}x the uint8 images")
+    print(f"\npeak memory of an epoch, less two batches: {ratio:.2f}x the uint8 pictures")
 
 
 if __name__ == "__main__":

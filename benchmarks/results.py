@@ -26,7 +26,7 @@ from cost_picture import Point, draw_cost
 
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
-from zoo_core.weights.manifest import all_weights
+from zoo_core.weights.manifest import all_weights, is_packaged
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -137,12 +137,12 @@ def distance(run: Path, classifier: str) -> dict[str, object]:
     """The feature distance, with the classifier named by what it is and not by where it lies."""
     from zoo_core.data.datasets import open_dataset
     from zoo_core.use.generate import feature_distance, load_sampler
-    from zoo_core.weights.references import find
+    from zoo_core.weights.references import locate
 
-    source, loaded = load_sampler(str(run.absolute()))
-    data = open_dataset(loaded.dataset, **loaded.options)
-    found = feature_distance(source, data, classifier).to_dict()
-    return found | {"classifier": find(classifier).model}
+    source, located = load_sampler(str(run.absolute()))
+    data = open_dataset(located.dataset, **located.data_options)
+    found = feature_distance(source, data, classifier)
+    return found | {"classifier": locate(classifier).model}
 
 
 def keep_pictures(run: Path, path: Path) -> None:
@@ -356,9 +356,9 @@ def cells(model: Trained) -> list[str]:
 def short_table(models: list[Trained]) -> str:
     """For README.md: what `zoo.load` gives, or would after a training."""
     shipped = {
-        (one.weights.model, one.weights.dataset): one.weights
-        for one in all_weights()[0]
-        if one.is_packaged
+        (weights.model, weights.dataset): weights
+        for _, weights in all_weights()[0]
+        if any(map(is_packaged, weights.sources))
     }
     titles = "model", "dataset", "parameters", "reported", "ours", "CPU minutes", "in the wheel"
     rows = []

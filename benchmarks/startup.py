@@ -1,10 +1,10 @@
 """How long a user waits for `zoo --help` and `zoo list`, as ratios measured in one run.
 
-    python benchmarks/startup.py
+    python benchmarks/startup.py [--repeat 15] [--plugins 10 100 500]
 
 The unit is `python -c "import click"` in the same interpreter: what any command line made with
 click has to pay. Each figure is the best of many runs, taken in turns, because machines are noisy.
-The second part installs 10, 100 and 500 generated one-model plugins in a folder of their own and
+The second part installs generated one-model plugins in a folder of their own and
 prints what each of them adds. Asked for: at most 3 units, at most 2 ms a plugin.
 """
 
@@ -43,7 +43,9 @@ def zoo_models():
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--repeat", type=int, default=15, help="runs of each command")
-    repeat = options.parse_args().repeat
+    options.add_argument("--plugins", type=int, nargs="+", default=[10, 100, 500])
+    chosen = options.parse_args()
+    repeat = chosen.repeat
     # As for a user: compiled bytecode is kept and used.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     zoo = [sys.executable, "-m", "zoo"]
@@ -59,7 +61,8 @@ def main() -> None:
         repeat,
     )
     best |= best_of(
-        {"timm.list_models()": lambda: run([sys.executable, "-c", LIST_TIMM], environment)}, 3
+        {"timm.list_models()": lambda: run([sys.executable, "-c", LIST_TIMM], environment)},
+        min(3, repeat),
     )
     unit = best['python -c "import click"']
     for name, seconds in best.items():
@@ -68,13 +71,13 @@ def main() -> None:
     print()
     with tempfile.TemporaryDirectory() as folder:
         commands = {"0": lambda: run([*zoo, "list"], environment)}
-        for count in (10, 100, 500):
+        for count in chosen.plugins:
             path = Path(folder) / str(count)
             install(path, count)
             subprocess.run([sys.executable, "-m", "compileall", "-q", path], check=True)
             more = environment | {"PYTHONPATH": str(path)}
             commands[str(count)] = lambda more=more: run([*zoo, "list"], more)  # type: ignore[misc]
-        best = best_of(commands, max(3, repeat // 3))
+        best = best_of(commands, -(-repeat // 3))
         for name, seconds in best.items():
             each = (seconds - best["0"]) / max(int(name), 1) * 1000
             print(f"{name:>4} more plugins  {seconds * 1000:7.0f} ms  {each:5.2f} ms a plugin")

@@ -1,6 +1,6 @@
 """The same MLP and CNN trained the usual notebook way and by zoo, in one run.
 
-    python benchmarks/train_vs_notebook.py [--pictures 20000] [--epochs 2]
+    python benchmarks/train_vs_notebook.py [--dataset cifar10] [--pictures 20000] [--epochs 2]
 
 The notebook way: torchvision's CIFAR10 with ToTensor and Normalize, a DataLoader with shuffling,
 plain Adam, loss.item() every step, a test pass after each epoch; with 0 and with 2 loader workers,
@@ -34,12 +34,13 @@ LR = {"mlp": 3e-4, "cnn": 1e-3}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--dataset", default="cifar10", help="of color images of 32 pixels")
     parser.add_argument("--pictures", type=int, default=20_000, help="of the training set")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--models", nargs="+", default=["mlp", "cnn"], choices=["mlp", "cnn"])
     parser.add_argument("--repeat", type=int, default=2)
     options = parser.parse_args()
-    data = zoo.open_dataset("cifar10")
+    data = zoo.open_dataset(options.dataset)
     print(
         f"{options.pictures} pictures, {options.epochs} epochs, {torch.get_num_threads()} threads"
     )
@@ -49,14 +50,14 @@ def main() -> None:
             for way, run in (
                 ("notebook, 0 workers", lambda n=name: notebook(n, data, options, 0)),
                 ("notebook, 2 workers", lambda n=name: notebook(n, data, options, 2)),
-                ("zoo", lambda n=name: with_zoo(n, options)),
+                ("zoo", lambda n=name: with_zoo(n, data, options)),
             ):
                 best[way] = min(best.get(way, (float("inf"), 0.0)), run())
         for way, (seconds, accuracy) in best.items():
             print(f"{name:4} {way:20} {seconds:7.1f} s   accuracy {accuracy:.1%}")
         ratio = min(best[way][0] for way in best if way != "zoo") / best["zoo"][0]
         print(f"{name:4} zoo is {ratio:.2f}x as fast\n")
-    first_step(options.repeat)
+    first_step(options.dataset, options.repeat)
 
 
 def notebook(
@@ -107,19 +108,21 @@ def notebook(
     return time.perf_counter() - started, accuracy
 
 
-def with_zoo(name: str, options: argparse.Namespace) -> tuple[float, float]:
+def with_zoo(name: str, data: Dataset, options: argparse.Namespace) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as runs:
         settings = {"lr": LR[name], "epochs": options.epochs, "batch_size": 128,
-                    "subset": options.pictures / 50_000, "optimizer": "adam",
+                    "subset": options.pictures / len(data.train), "optimizer": "adam",
                     "schedule": "constant", "augment": (), "mixup": 0.0, "ema": 0.0,
                     "label_smoothing": 0.0, "weight_decay": 0.0}  # fmt: skip
-        result = zoo.train(name, recipe="paper", settings=settings, runs=runs, quiet=True)
+        result = zoo.train(
+            name, options.dataset, recipe="paper", settings=settings, runs=runs, quiet=True
+        )
         # Training and the test passes after each epoch, as in the notebook.
         line = result.run.metrics()[-1]
         return result.seconds, line["test_accuracy"]
 
 
-def first_step(repeat: int) -> None:
+def first_step(dataset: str, repeat: int) -> None:
     """From the command to the first step, against what nobody can avoid."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     bare = "import torch; torch.optim.Adam([torch.zeros(3, requires_grad=True)])"
@@ -129,12 +132,12 @@ def first_step(repeat: int) -> None:
         "from zoo_core.train import display\n"
         "display.Display.step = lambda *given: os._exit(0)\n"
         "from zoo_core.cli.main import main\n"
-        "main(['train', 'mlp', '--runs', sys.argv[1]])\n"
+        "main(['train', 'mlp', '--dataset', sys.argv[1], '--runs', sys.argv[2]])\n"
     )
     best = {"bare": float("inf"), "zoo": float("inf")}
     with tempfile.TemporaryDirectory() as runs:
-        for _ in range(max(3, repeat)):
-            for way, command in (("bare", [bare]), ("zoo", [code, str(Path(runs) / "r")])):
+        for _ in range(repeat):
+            for way, command in (("bare", [bare]), ("zoo", [code, dataset, str(Path(runs) / "r")])):
                 started = time.perf_counter()
                 subprocess.run(
                     [sys.executable, "-c", *command],

@@ -1,6 +1,6 @@
 """A search and the training with what it found, the usual notebook way and by zoo, in one run.
 
-    python benchmarks/tune.py [--pictures 10000] [--trials 20] [--epochs 50]
+    python benchmarks/tune.py [--dataset cifar10] [--pictures 10000] [--trials 20] [--epochs 50]
 
 The notebook way: hyperopt's fmin over the learning rate of an mlp, torchvision's CIFAR10 with
 ToTensor and Normalize, a DataLoader with shuffling, plain Adam, loss.item() every step, early
@@ -38,11 +38,12 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--dataset", default="cifar10", help="of color images of 32 pixels")
     parser.add_argument("--pictures", type=int, default=10_000, help="of the training set")
     parser.add_argument("--trials", type=int, default=20, help="of the notebook")
     parser.add_argument("--epochs", type=int, default=50, help="at most, of a trial")
     options = parser.parse_args()
-    warm_up()
+    warm_up(options.dataset)
     print(f"{options.pictures} pictures, {torch.get_num_threads()} threads", flush=True)
     took, busy = {}, {}
     for way, run in (
@@ -62,27 +63,29 @@ def main() -> None:
     print(f"zoo is {ratio(took):.1f}x as fast, and takes 1/{ratio(busy):.1f} of the CPU time")
 
 
-def warm_up() -> None:
+def warm_up(dataset: str) -> None:
     """What is done once in a process, for whoever comes first: imports, and the data's digest."""
     with tempfile.TemporaryDirectory() as runs:
-        zoo.tune("mlp", trials=1, epochs=1, subset=0.01, runs=runs, quiet=True)
+        zoo.tune("mlp", dataset, trials=1, epochs=1, subset=0.05, runs=runs, quiet=True)
 
 
 def with_zoo(options: argparse.Namespace) -> str:
     # A search takes a fifth of the pictures, whatever their number; the training takes them all.
-    part = options.pictures / 50_000
+    part = options.pictures / len(zoo.open_dataset(options.dataset).train)
     with tempfile.TemporaryDirectory() as runs:
-        found = zoo.tune("mlp", epochs=options.epochs, subset=part / 5, runs=runs, quiet=True)
+        found = zoo.tune(
+            "mlp", options.dataset, epochs=options.epochs, subset=part / 5, runs=runs, quiet=True
+        )
         final = train_run(
-            "mlp", settings={"lr": found.recipe.lr, "epochs": found.recipe.epochs, "subset": part},
-            runs=Path(runs), quiet=True,
+            "mlp", options.dataset, runs=Path(runs), quiet=True,
+            settings={"lr": found.recipe.lr, "epochs": found.recipe.epochs, "subset": part},
         )  # fmt: skip
         epochs = sum(trial.epochs for trial in found.trials)
         return told(len(found.trials), epochs, found.recipe.lr, found.recipe.epochs, final.accuracy)
 
 
 def notebook(options: argparse.Namespace, workers: int) -> str:
-    data = zoo.open_dataset("cifar10")
+    data = zoo.open_dataset(options.dataset)
     assert data.test is not None
     everything = torchvision_dataset(data.train, options.pictures)
     test = torchvision_dataset(data.test, len(data.test))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,9 @@ import pytest
 from filelock import FileLock
 from fixtures import plugins as fixture_plugins
 from support import environment
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and their children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Zoo = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,7 +43,7 @@ def zoo_command(tmp_path: Path) -> Zoo:
     """Run `zoo ARGUMENTS` for real, with a cache of its own, and give back what it printed."""
 
     def run(
-        *arguments: str, status: int = 0, timeout: float = 60, cwd: Path | None = None, **env: str
+        *arguments: str, status: int = 0, timeout: float = 300, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         own = {"ZOO_CACHE": str(tmp_path / "cache"), "ZOO_MANIFEST": str(tmp_path / "own.json")}
         done = subprocess.run(
@@ -79,6 +83,19 @@ def zoo_here(
         return subprocess.CompletedProcess(arguments, status, printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """The sentences that the library said since the last call."""
+    caplog.set_level("INFO", "zoo")
+
+    def take() -> list[str]:
+        sentences = [record.getMessage() for record in caplog.records if record.name == "zoo"]
+        caplog.clear()
+        return sentences
+
+    return take
 
 
 @pytest.fixture

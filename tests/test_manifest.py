@@ -5,12 +5,24 @@ import json
 import msgspec
 import pytest
 from hub.parts import entry
+from msgspec.structs import replace
 from support import ROOT
 
 from zoo_core.cli.weights import score
 from zoo_core.io.errors import ManifestError
+from zoo_core.publish.publish import list_shipped
 from zoo_core.weights import manifest
-from zoo_core.weights.manifest import Manifest, Weights, all_weights, changing, parse, read, write
+from zoo_core.weights.manifest import (
+    Manifest,
+    Weights,
+    all_weights,
+    backbone_of,
+    changing,
+    packaged_file,
+    parse,
+    read,
+    write,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +46,74 @@ def refused(data, words):
 def test_a_manifest_comes_back_as_it_was_written(tmp_path):
     path = tmp_path / "m.json"
     write(path, [entry(name="mlp.b"), entry(name="mlp.a")])
-    assert [one.name for one in read(path).weights] == ["mlp.a", "mlp.b"]
-    write(tmp_path / "again.json", read(path).weights)
+    assert [one.name for one in read(path)] == ["mlp.a", "mlp.b"]
+    write(tmp_path / "again.json", read(path))
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
-def test_the_zoos_own_manifest_is_valid():
-    assert manifest.core_manifest() == ROOT / "weights_manifest.json"
-    read(manifest.core_manifest())
+def test_the_zoos_own_manifest_is_what_make_manifest_writes(tmp_path):
+    root, own = ROOT / "weights_manifest.json", tmp_path / "own.json"
+    assert manifest.core_manifest() == root and read(root)
+    list_shipped()
+    assert own.read_bytes() == root.read_bytes()
+    known = read(own)
+    gone = replace(known[0], name=f"{known[0].model}.gone")
+    online = replace(known[1], name=f"{known[1].model}.online", sources=(f"hf:a/b@{'1' * 40}",))
+    write(own, [replace(known[0], sha256="0" * 64), *known[1:], gone, online])
+    list_shipped()
+    assert read(own) == sorted([*known, online], key=lambda one: one.name)
+
+
+def test_the_zoos_own_manifest_lists_what_every_plugin_of_ours_ships():
+    ours = {weights.name: weights for weights in read(ROOT / "weights_manifest.json")}
+    lists = list(ROOT.glob("plugins/*/zoo_*/weights.json"))
+    shipped = {weights.name: weights for path in lists for weights in read(path, path.parent.name)}
+    assert ours == {name: replace(one, file="model.safetensors") for name, one in shipped.items()}
+
+
+def test_one_file_in_two_lists_is_one_entry():
+    listed = [(who, weights) for who, weights in all_weights()[0] if weights.plugin == "cnn"]
+    names = [weights.name for _, weights in listed]
+    assert "cnn.cifar10" in names and len(set(names)) == len(names)
+    assert all(who == "plugin 'cnn'" and packaged_file(weights) for who, weights in listed)
+
+
+@pytest.fixture
+def lists(tmp_path, monkeypatch):
+    """The zoo's own list and those of two plugins, to be written by the test."""
+    core, ours, theirs = (tmp_path / f"{name}.json" for name in ("core", "mlp", "other"))
+    plugins = [("plugin 'mlp'", "zoo_mlp", ours), ("plugin 'other'", "other", theirs)]
+    monkeypatch.setattr(manifest, "core_manifest", lambda: core)
+    monkeypatch.setattr(manifest, "of_plugins", lambda: iter(plugins))
+    return core, ours, theirs
+
+
+def test_sources_of_all_lists_are_together_and_a_package_comes_first(lists):
+    core, ours, _ = lists
+    inside = entry(file="weights/m.safetensors", sources=("package:weights/m.safetensors",))
+    write(core, [entry()])
+    write(ours, [inside])
+    ((who, weights),) = all_weights()[0]
+    assert who == "plugin 'mlp'" and weights.file == entry().file
+    assert weights.sources == ("package:zoo_mlp:weights/m.safetensors", *entry().sources)
+
+
+def test_a_newer_plugin_knows_its_own_weights_better_than_the_zoos_own_list(lists):
+    core, ours, theirs = lists
+    write(core, [entry()])
+    write(ours, [entry(sha256="cd" * 32)])
+    assert [weights.sha256 for _, weights in all_weights()[0]] == ["cd" * 32]
+    ours.unlink()
+    write(theirs, [entry(sha256="cd" * 32)])  # of another plugin's model
+    assert len(all_weights()[0]) == 2
+
+
+def test_an_option_that_is_a_digest_names_other_weights():
+    frozen = {"model": "vit_b16_finetune", "plugin": "frozen", "name": "vit_b16_finetune.x"}
+    assert backbone_of(entry()) is None
+    assert backbone_of(entry(**frozen)) == ""
+    for fields in (frozen, {}):
+        assert backbone_of(entry(**fields, config={"any": "sha256:ab"})) == "sha256:ab"
 
 
 @pytest.mark.parametrize("field", Weights.__struct_fields__)
@@ -69,7 +141,9 @@ def test_every_field_must_be_there_and_of_its_type(field):
         {"sources": ["hf:org/name"]}, {"sources": ["hf:org/name@main"]},
         {"sources": [f"hf:../name@{'1' * 40}"]}, {"sources": [f"hf:org/na..me@{'1' * 40}"]},
         {"sources": [f"https://x@{'1' * 40}"]}, {"sources": ["package:../x"]},
-        {"sources": ["package:/etc/passwd"]}, {"sources": [f"file:relative@{'1' * 40}"]},
+        {"sources": ["package:/etc/passwd"]}, {"sources": ["package:a:../x"]},
+        {"sources": ["package::x"]}, {"sources": ["package:a.b:x"]},
+        {"sources": ["package:a:b:x"]}, {"sources": [f"file:relative@{'1' * 40}"]},
         {"sources": [f"file:/a/../b@{'1' * 40}"]}, {"sources": [f"file:/a\0@{'1' * 40}"]},
         {"sources": ["file:/a"]}, {"sources": [f"file:/a@{'g' * 40}"]},
         {"config": {"a": {"b": 1}}}, {"config": {"a": [[[1]]]}}, {"metrics": {"a": "b"}},
@@ -152,9 +226,9 @@ def test_one_bad_manifest_does_not_hide_the_others(tmp_path, monkeypatch):
     good = tmp_path / "good.json"
     write(good, [entry()])
     monkeypatch.setattr(manifest, "core_manifest", lambda: good)
-    monkeypatch.setattr(manifest, "_of_plugins", lambda: iter(()))
+    monkeypatch.setattr(manifest, "of_plugins", lambda: iter(()))
     listed, problems = all_weights()
-    assert [one.weights.name for one in listed] == ["mlp.made_up"] and len(problems) == 1
+    assert [weights.name for _, weights in listed] == ["mlp.made_up"] and len(problems) == 1
 
 
 def test_a_change_is_written_only_if_there_is_one(tmp_path):
@@ -168,7 +242,7 @@ def test_a_change_is_written_only_if_there_is_one(tmp_path):
     with pytest.raises(RuntimeError), changing(path) as entries:
         entries.clear()
         raise RuntimeError
-    assert len(read(path).weights) == 1
+    assert len(read(path)) == 1
 
 
 def test_what_cannot_be_read_back_is_not_written(tmp_path):

@@ -8,11 +8,11 @@ from filelock import FileLock
 from support import ROOT, environment
 
 import zoo
-from zoo_core.publish.ship import shipped
+from zoo_core.publish.publish import shipped
 from zoo_core.use.predict import measure
 
 OURS = {path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml")}
-WEIGHTS = [one.weights for one in shipped() if one.weights.distribution in OURS]
+WEIGHTS = [weights for weights in shipped() if weights.distribution in OURS]
 QUICK = {"mlp", "fashion_cnn", "fashion_vit", "mnist_cnn2", "lenet_numpy"}  # seconds each
 LARGEST, LARGEST_OF_ALL = 8_000_000, 40_000_000  # bytes
 DATA = ROOT / ".venv" / "test-data"  # kept: it is fetched once, and goes with `make clean`

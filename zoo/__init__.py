@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from zoo_core.api import generate as generate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
-    from zoo_core.api import load as load
     from zoo_core.api import predict as predict
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
     from zoo_core.data.datasets import open_dataset as open_dataset
+    from zoo_core.data.loader import Batch as Batch
     from zoo_core.data.sources import Source as Source
     from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
     from zoo_core.io.errors import WeightsError as WeightsError
@@ -39,41 +39,44 @@ if TYPE_CHECKING:
     from zoo_core.spec.entries import DatasetEntry as DatasetEntry
     from zoo_core.spec.entries import ModelEntry as ModelEntry
     from zoo_core.spec.entries import TrainerEntry as TrainerEntry
+    from zoo_core.spec.framework import Framework as Framework
     from zoo_core.spec.hooks import hookimpl as hookimpl
     from zoo_core.spec.recipe import Recipe as Recipe
-    from zoo_core.torch.frozen_model import FrozenModel as FrozenModel
+    from zoo_core.torch.backbones import FrozenModel as FrozenModel
     from zoo_core.torch.pretrained import Pretrained as Pretrained
     from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
+    from zoo_core.torch.task import SumOver as SumOver
     from zoo_core.torch.task import Task as Task
+    from zoo_core.torch.task import Update as Update
+    from zoo_core.train.job import Fitted as Fitted
+    from zoo_core.train.job import Job as Job
+    from zoo_core.train.job import Trainer as Trainer
+    from zoo_core.train.learner import Learner as Learner
+    from zoo_core.train.learner import Position as Position
+    from zoo_core.train.loop import Loop as Loop
     from zoo_core.use.generate import Generator as Generator
+    from zoo_core.use.load import load as load
 
-_HOME = {
-    "create": "zoo_core.api",
-    "evaluate": "zoo_core.api",
-    "generate": "zoo_core.api",
-    "info": "zoo_core.api",
-    "list_models": "zoo_core.api",
-    "load": "zoo_core.api",
-    "predict": "zoo_core.api",
-    "sweep": "zoo_core.api",
-    "train": "zoo_core.api",
-    "tune": "zoo_core.api",
-    "open_dataset": "zoo_core.data.datasets",
-    "Source": "zoo_core.data.sources",
-    "SourceUnavailable": "zoo_core.io.errors",
-    "WeightsError": "zoo_core.io.errors",
-    "ZooError": "zoo_core.io.errors",
-    "FrozenModel": "zoo_core.torch.frozen_model",
-    "hookimpl": "zoo_core.spec.hooks",
-    "Generator": "zoo_core.use.generate",
-    "Pretrained": "zoo_core.torch.pretrained",
-    "pretrained_tensors": "zoo_core.torch.pretrained",
-    "Task": "zoo_core.torch.task",
-    "DatasetEntry": "zoo_core.spec.entries",
-    "ModelEntry": "zoo_core.spec.entries",
-    "Recipe": "zoo_core.spec.recipe",
-    "TrainerEntry": "zoo_core.spec.entries",
+_HOMES = {
+    "zoo_core.api": "create evaluate generate info list_models predict sweep train tune",
+    "zoo_core.data.datasets": "open_dataset",
+    "zoo_core.data.loader": "Batch",
+    "zoo_core.data.sources": "Source",
+    "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
+    "zoo_core.spec.entries": "DatasetEntry ModelEntry TrainerEntry",
+    "zoo_core.spec.framework": "Framework",
+    "zoo_core.spec.hooks": "hookimpl",
+    "zoo_core.spec.recipe": "Recipe",
+    "zoo_core.torch.backbones": "FrozenModel",
+    "zoo_core.torch.pretrained": "Pretrained pretrained_tensors",
+    "zoo_core.torch.task": "SumOver Task Update",
+    "zoo_core.train.job": "Fitted Job Trainer",
+    "zoo_core.train.learner": "Learner Position",
+    "zoo_core.train.loop": "Loop",
+    "zoo_core.use.generate": "Generator",
+    "zoo_core.use.load": "load",
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604 - the table above is the list
 

@@ -42,31 +42,6 @@ def create(name: str, **options: Any) -> Any:
     return framework_of(entry).build(entry, check_options(entry, options))
 
 
-def load(
-    reference: str | Path,
-    *,
-    pretrained: bool = True,
-    num_classes: int | None = None,
-    device: str = "cpu",
-    dtype: Any = "",
-) -> Any:
-    """A trained model in evaluation mode, its weights checked; `.zoo` says what it is.
-
-        model = zoo.load("cnn")                    # the published weights of its own dataset
-        model = zoo.load("hf:org/name@v1")         # or a run, `latest`, a .safetensors file
-        model.zoo.classes, model.zoo.preprocess, model.zoo.metrics, model.zoo.digest
-        zoo.predict(model, "cat.jpg")
-
-    pretrained: False builds the model untrained. num_classes: another number keeps the body and
-    gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
-    """
-    from zoo_core.use.load import load as run
-
-    return run(
-        reference, pretrained=pretrained, num_classes=num_classes, device=device, dtype=dtype
-    )
-
-
 def train(
     model: str,
     dataset: str = "",
@@ -135,13 +110,17 @@ def tune(
     learning rate where nothing is said. changes, settings: those of all trials, as for `train`.
     docs/search.md explains the rest.
     """
-    from zoo_core.tune.tuning import tune as run
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
 
-    return run(
-        model, dataset, preset=preset, space=space, train=train, trials=trials,
-        settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None, quiet=quiet,
-        searcher=searcher, startup=startup, prune=prune, recipe=recipe, workers=workers,
-        engine=engine, address=address, device=device, command="zoo.tune(...)",
+    return run_search(
+        SearchSettings(
+            model=model, dataset=dataset, preset=preset, space=space, train=train, trials=trials,
+            settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None,
+            quiet=quiet, searcher=searcher, startup=startup, prune=prune, recipe=recipe,
+            workers=workers, engine=engine, address=address, device=device,
+            command="zoo.tune(...)",
+        )
     )  # fmt: skip
 
 
@@ -163,12 +142,15 @@ def sweep(
 
     found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)
     """
-    from zoo_core.tune.tuning import sweep as run
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
 
-    return run(
-        model, dataset, grid=grid, recipe=recipe, settings={**(settings or {}), **changes},
-        runs=Path(runs) if runs else None, quiet=quiet, workers=workers, device=device,
-        command="zoo.sweep(...)",
+    return run_search(
+        SearchSettings(
+            kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe,
+            settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None,
+            quiet=quiet, workers=workers, device=device, command="zoo.sweep(...)",
+        )
     )  # fmt: skip
 
 
@@ -188,9 +170,11 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
     run: a run, weights, or a model that `zoo.load` returned. condition: the class to draw, for a
     model that is told one; otherwise all classes in turn. The same seed gives the same pictures.
     """
-    from zoo_core.use.generate import load_sampler
+    from zoo_core.use.generate import load_sampler, sampler_of
+    from zoo_core.use.load import loaded
 
-    source, _ = load_sampler(str(run) if isinstance(run, str | Path) else run)
+    named = isinstance(run, str | Path)
+    source = load_sampler(str(run))[0] if named else sampler_of(loaded(run))
     return source.sample(count, seed, condition).images
 
 

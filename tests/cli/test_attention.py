@@ -95,7 +95,7 @@ def test_json_has_the_shares_of_every_layer(trained, zoo_here):
     ("arguments", "sentence"),
     [
         (["RUN", "dog.png"], "Error: there is no picture dog.png."),
-        (["RUN", "cat.png", "-o", "a.jpeg"], "Error: a.jpeg must end in one of .png, .pdf, .svg."),
+        (["RUN", "cat.png", "-o", "a.jpeg"], "Error: a.jpeg must end in .png, .pdf or .svg."),
         (["MLP", "cat.png"], "Error: model 'mlp' declares no attention that could be drawn."),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_strangers_model_can_have_attention_too(trained, zoo_command, tmp_path
     assert np.array(json.loads(done.stdout)["layers"]).shape == (2, 4, 4)
     wrong = installed(tmp_path / "wrong", (2, 1, 4, 4))
     done = zoo_command("attention", "latest", picture, PYTHONPATH=wrong, status=2)
-    assert "must be an array of (layers, pictures, heads, rows, columns)" in done.stderr
+    assert "must be an array of (layers, images, heads, rows, columns)" in done.stderr
     assert "(2, 1, 4, 4)" in done.stderr
 
 

@@ -158,7 +158,7 @@ def test_nobody_trains_a_model_to_learn_that_it_draws_nothing(zoo_there):
         ("vqvae", (), "declares no way to draw samples"),
         ("vae", ("--class", "ring"), "leave out --class"),
         ("acgan", ("--class", "rong"), "ring"),
-        ("vae", ("-o", "x.pdf"), "must end in one of"),
+        ("vae", ("-o", "x.pdf"), "must end in .png, .webp or .jpg"),
         ("vae", ("--distance", "latest"), "declares no features"),
     ],
 )

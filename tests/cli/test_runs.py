@@ -105,12 +105,11 @@ def test_runs_imports_nothing_heavy(tmp_path):
     assert len(json.loads(done.stdout)) == 2
 
 
-def test_the_latest_run_with_weights_is_named_where_a_newer_one_has_none(tmp_path, capsys):
+def test_the_latest_run_with_weights_is_named_where_a_newer_one_has_none(tmp_path, said):
     older = make_run(tmp_path, model="cnn", time="20261116T101501Z")
     newer = make_run(tmp_path, model="cnn", time="20261116T101502Z", done=3, status="interrupted")
     older.model_file.write_bytes(b"weights")
     newer.model_file.unlink(missing_ok=True)
-    assert find_run("latest", tmp_path) == newer and capsys.readouterr().err == ""
+    assert find_run("latest", tmp_path) == newer and said() == []
     assert find_run("latest", tmp_path, trained=True) == older
-    said = capsys.readouterr().err
-    assert said == f"Taking {older.name}: {newer.name} is newer and has no weights yet\n"
+    assert said() == [f"Taking {older.name}: {newer.name} is newer and has no weights yet"]

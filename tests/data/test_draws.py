@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 
@@ -75,13 +73,3 @@ def test_orders_are_permutations_that_differ_between_seeds_and_epochs():
         assert np.array_equal(np.sort(order), np.arange(1000))
     assert len({order.tobytes() for order in orders}) == 4
     assert permutation(8, 0, 0).tolist() == [1, 5, 6, 2, 4, 0, 7, 3]
-
-
-def test_the_draws_of_an_epoch_take_milliseconds():
-    def epoch():
-        start = time.perf_counter()
-        draws = Draws(0, 1, np.arange(50_000))
-        draws.coins("flip"), draws.integers("crop.x", 0, 8), draws.integers("crop.y", 0, 8)
-        return time.perf_counter() - start
-
-    assert min(epoch() for _ in range(5)) < 0.02  # 2 ms on a quiet machine

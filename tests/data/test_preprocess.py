@@ -102,8 +102,11 @@ def test_a_recipe_overrides_what_the_dataset_says():
     [
         ({"siez": 32}, "no option 'siez'", "did you mean size"),
         ({"stored_size": 32}, "no option 'stored_size'", "size"),
-        ({"size": 0}, "size must be a whole number of at least 1, not 0", ""),
-        ({"size": "32"}, "size must be a whole number of at least 1, not '32'", ""),
+        ({"size": 0}, "size must be a whole number, 1 to 16384, not 0", ""),
+        ({"size": "32"}, "size must be a whole number, 1 to 16384, not '32'", ""),
+        ({"size": 10**9}, "size must be a whole number, 1 to 16384, not 1000000000", ""),
+        ({"channels": 10**9}, "channels must be a whole number, 1 to 64, not 1000000000", ""),
+        ({"resize": 10**9}, "resize must be a whole number, 0 to 16384, not 1000000000", ""),
         ({"channels": 2}, "3 channels cannot become 2", ""),
         ({"mean": (0.1, 0.2)}, "mean has 2 numbers for 3 channels", ""),
         ({"mean": "0.5"}, "mean must be one number for each channel", ""),

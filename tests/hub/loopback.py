@@ -37,7 +37,7 @@ class Fault:
     drop_after: int = -1  # close the connection after so many bytes of the body
     change: Callable[[bytes], bytes] | None = None  # send another body
     length: bool = True  # and say its own length; False: the length of the right one
-    wait: float = 0.0  # seconds before the answer
+    wait: Callable[[], object] | None = None  # called before the answer
     redirect: str = ""  # to this origin
     times: int = 1_000_000
 
@@ -126,7 +126,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.log.append((self.command, self.route, dict(self.headers)))
             self.fault = self.take_fault()
         if self.fault and self.fault.wait:
-            threading.Event().wait(self.fault.wait)  # not time.sleep, which tests replace
+            self.fault.wait()
         if self.fault and self.fault.redirect:
             return self.send(307, b"", {"Location": self.fault.redirect + self.path})
         if self.fault and self.fault.status:

@@ -27,7 +27,7 @@ def small_run(folder: Path, model: str, **options: object) -> Run:
 def files_of(planned: Publication) -> dict[str, bytes]:
     return {
         CONFIG: planned.config,
-        MODEL: planned.found.path.read_bytes(),
+        MODEL: planned.verified.located.path.read_bytes(),
         CARD: planned.card.encode(),
     }
 

@@ -6,14 +6,14 @@ from click.testing import CliRunner
 from hub.parts import small_run
 
 import zoo
-from zoo_core.cli.export import command
+from zoo_core.cli.use import export_command
 from zoo_core.io.errors import MissingDependency, UsageError, ZooError
 from zoo_core.torch import export as torch_export
 from zoo_core.use.load import probes
 
 
 def export(*arguments):
-    return CliRunner().invoke(command, [str(a) for a in arguments], catch_exceptions=True)
+    return CliRunner().invoke(export_command, [str(a) for a in arguments], catch_exceptions=True)
 
 
 def test_onnx_and_pt2_say_what_the_model_says(tmp_path):
@@ -52,7 +52,7 @@ def test_what_cannot_be_exported(run, numpy_run, tmp_path, monkeypatch):
 def test_a_file_that_says_something_else_is_not_kept(run, tmp_path, monkeypatch):
     def wrong(model, images, path):
         path.write_bytes(b"wrong")
-        return lambda batch: [np.ones((len(batch), 10), np.float32)]
+        return [np.ones((len(images), 10), np.float32)]
 
     monkeypatch.setattr(torch_export, "_write_program", wrong)
     done = export(run.path, "-o", tmp_path / "model.pt2")

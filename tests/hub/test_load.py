@@ -17,6 +17,7 @@ from zoo_core.publish.publish import plan, publish
 from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.use.load import answers
 from zoo_core.weights.manifest import write
+from zoo_core.weights.references import look_up_name
 
 
 @pytest.fixture
@@ -76,12 +77,12 @@ def test_predict_takes_one_picture_or_several_of_any_sort(run, tmp_path):
 @pytest.mark.parametrize(
     ("picture", "words"),
     [
-        (3, "picture 1 is a int, which is no picture"),
-        ([None], "picture 1 is a NoneType"),
-        (np.zeros((1, 3, 32, 32), np.uint8), "picture 1 is an array of uint8, .3, 32, 32."),
-        (np.zeros((32, 32, 3), np.float32), "picture 1 is an array of float32"),
-        (np.zeros((0, 32, 3), np.uint8), "picture 1 is an array of uint8, .0, 32, 3."),
-        ("nowhere.png", "there is no picture nowhere.png"),
+        (3, "image 1 is a int, which is not an image"),
+        ([None], "image 1 is a NoneType"),
+        (np.zeros((1, 3, 32, 32), np.uint8), "image 1 is an array of uint8, .3, 32, 32."),
+        (np.zeros((32, 32, 3), np.float32), "image 1 is an array of float32"),
+        (np.zeros((0, 32, 3), np.uint8), "image 1 is an array of uint8, .0, 32, 3."),
+        ("nowhere.png", "there is no image nowhere.png"),
     ],
 )
 def test_what_is_no_picture_is_said_to_be_none(run, picture, words):
@@ -132,8 +133,8 @@ def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
     """Saved and loaded through the trainer's own functions, from a mapped file."""
     from zoo_core.io.tensors import to_bytes
     from zoo_core.train.job import trainer_of
-    from zoo_core.use.load import load_found
-    from zoo_core.weights.verify import Found
+    from zoo_core.use.load import load_model
+    from zoo_core.weights.verify import Located, check
 
     model = zoo.create(name)
     entry_of, trainer = zoo.info(name), trainer_of(zoo.info(name))
@@ -142,16 +143,15 @@ def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
     path.write_bytes(to_bytes(arrays))
     size, channels = entry_of.image_size, entry_of.in_channels
     preprocess = {"size": size, "channels": channels, "mean": [0.5], "std": [0.5]}
-    loaded = load_found(
-        Found(
-            reference=name,
-            source=name,
-            path=path,
-            model=qualified_name(entry_of),
-            config=entry_of.options,
-            preprocess=preprocess,
-        )
+    located = Located(
+        reference=name,
+        source=name,
+        path=path,
+        model=qualified_name(entry_of),
+        config=entry_of.options,
+        preprocess=preprocess,
     )
+    loaded = load_model(check(located))
     images = np.random.default_rng(0).normal(size=(2, channels, size, size)).astype(np.float32)
     batch = torch.from_numpy(images) if trainer.backend == "torch" else images
     expected, found = (trainer.predict_batch(one, batch) for one in (model, loaded))
@@ -185,13 +185,13 @@ def test_what_a_file_does_not_hold_is_built_for_real(tmp_path, monkeypatch):
     assert model.second.weight is model.first.weight
 
 
-def test_another_number_of_classes_keeps_the_body_and_says_so(run, capsys):
+def test_another_number_of_classes_keeps_the_body_and_says_so(run, said):
     model, old = zoo.load(run.path, num_classes=5), zoo.load(run.path)
     assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 5)
     weights, before = model.state_dict(), old.state_dict()
     same = [name for name in weights if weights[name].shape == before[name].shape]
     assert same and all(torch.equal(weights[name], before[name]) for name in same)
-    assert "2 of 4 tensors; new: layers.3.weight, layers.3.bias" in capsys.readouterr().err
+    assert said()[0].endswith("2 of 4 tensors; new: layers.3.weight, layers.3.bias.")
     assert model.zoo.classes == () and model.zoo.metrics == {} and not model.training
 
 
@@ -249,21 +249,19 @@ def test_two_manifests_with_one_name_are_ambiguous_unless_the_bytes_are_the_same
     core = tmp_path / "core.json"
     monkeypatch.setattr(manifest, "core_manifest", lambda: core)
     write(core, [entry()])
-    assert manifest.find_weights("mlp.made_up", manifest.all_weights()[0]).weights == entry()
+    assert look_up_name("mlp.made_up") == entry()
     write(core, [entry(sha256="cd" * 32)])
     with pytest.raises(AmbiguousName, match="your manifest .* and by zoo-core"):
         zoo.load("mlp.made_up")
 
 
 def test_the_default_weights_are_those_of_the_models_own_dataset(tmp_path):
-    from zoo_core.weights.manifest import all_weights, default_weights
-
     entries = [entry(name="mlp.one", sha256="1" * 64), entry(name="mlp.two", sha256="2" * 64)]
     write(user_manifest(), entries)
     with pytest.raises(AmbiguousName, match="several weights"):
-        default_weights(all_weights()[0], "mlp", "mlp", "cifar10")
+        look_up_name("mlp")
     write(user_manifest(), [*entries, entry(name="mlp.cifar10")])
-    assert default_weights(all_weights()[0], "mlp", "mlp", "cifar10").weights.tag == "cifar10"
+    assert look_up_name("mlp").name == "mlp.cifar10"
 
 
 def test_a_file_that_does_not_say_what_it_is_needs_its_config_beside_it(run, tmp_path):
@@ -271,7 +269,7 @@ def test_a_file_that_does_not_say_what_it_is_needs_its_config_beside_it(run, tmp
     del header["__metadata__"]
     data = join_file(header, body)
     (tmp_path / "model.safetensors").write_bytes(data)
-    with pytest.raises(WeightsError, match="does not say of which model it is"):
+    with pytest.raises(WeightsError, match="does not say which model it belongs to"):
         zoo.load(tmp_path / "model.safetensors")
     files = altered(plan(run, REFERENCE), data)
     (tmp_path / "config.json").write_bytes(files["config.json"])

@@ -1,6 +1,7 @@
 """The store: whole files or none, whatever the disk, the power or another process does."""
 
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from fixtures import kills
 from hub.loopback import Fault
 from hub.parts import REFERENCE, on_disk
 from support import environment
@@ -18,7 +20,7 @@ from zoo_core.io.files import cache_root
 from zoo_core.publish.publish import plan, publish
 from zoo_core.use.load import answers
 from zoo_core.weights import store
-from zoo_core.weights.verify import open_weights
+from zoo_core.weights.references import obtain
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
 root = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -45,12 +47,12 @@ def test_a_cache_folder_that_is_a_pipe(listed):
         zoo.load("mlp")
 
 
-def test_a_stored_file_that_is_a_pipe_or_a_link_is_replaced(listed, run, capsys, tmp_path):
+def test_a_stored_file_that_is_a_pipe_or_a_link_is_replaced(listed, run, said, tmp_path):
     path = store.stored_file(listed)
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
     assert answers(zoo.load("mlp")) == answers(zoo.load(run.path))
-    assert path.is_file() and "fetching it again" in capsys.readouterr().err
+    assert path.is_file() and said()[0].endswith("; fetching it again")
     path.unlink()
     shutil.copy(run.model_file, tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
@@ -118,31 +120,29 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(numpy_run, hub, tmp_path
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
 @pytest.mark.parametrize("what", ["pull", "publish"])
 def test_killed_before_every_write_nothing_is_half_there(what, numpy_run, tmp_path):
-    done = subprocess.run(
-        [sys.executable, DRIVER, what, numpy_run.path, tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(),
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 5, "there must have been something to kill"
+    deaths = kills.drive(DRIVER, what, numpy_run.path, tmp_path)
+    assert deaths >= 5, "there must have been something to kill"
 
 
-def test_two_pulls_at_once_fetch_once(online):
-    online.faults.append(Fault("GET", "/model.safetensors", wait=1.0))
-    weights = store.look_up(REFERENCE)
-    paths, waits = [], []
+def test_two_pulls_at_once_fetch_once(online, monkeypatch):
+    waits, paths = queue.SimpleQueue(), []
+    monkeypatch.setattr(store, "say", waits.put)
+
+    def until_the_others_wait():
+        for _ in range(2):
+            waits.get(timeout=300)
+
+    online.faults.append(Fault("GET", "/model.safetensors", wait=until_the_others_wait))
 
     def pull():
-        paths.append(store.fetch(weights, lambda path: None, waits.append))
+        paths.append(obtain(REFERENCE).located.path)
 
     threads = [threading.Thread(target=pull) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(paths)) == 1 and len(paths) == 3 and waits
+    assert len(set(paths)) == 1 and len(paths) == 3
     asked = [1 for method, path, _ in online.log if method == "GET" and "/model.safe" in path]
     assert len(asked) == 1
 
@@ -152,22 +152,22 @@ def test_a_pull_during_a_load_changes_nothing_for_the_load(listed, run):
     before = answers(model)
     path = store.stored_file(listed)
     path.write_bytes(b"damaged")  # in place would be worse than a pull; see the next lines
-    store.fetch(listed, lambda path: None, lambda sentence: None)
+    obtain("mlp")
     assert path.read_bytes() == run.model_file.read_bytes()
     replaced = zoo.load("mlp")
     path.unlink()
-    store.fetch(listed, lambda path: None)
+    obtain("mlp")
     assert answers(replaced) == before
 
 
 def test_altered_bytes_are_noticed_whatever_the_times_say(run, tmp_path):
     file = tmp_path / "model.safetensors"
     shutil.copy(run.model_file, file)
-    first = open_weights(file).sha256
+    first = obtain(str(file)).sha256
     status = file.stat()
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     with file.open("rb+") as stream:  # the same inode, size and mtime, and other bytes
         stream.write(data)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert open_weights(file).sha256 != first
+    assert obtain(str(file)).sha256 != first

@@ -47,7 +47,7 @@ def complete(tmp_path_factory):
 def test_a_complete_run_has_every_figure_and_picture(complete):
     run, report = complete
     assert report.path == run.path / "report.md"
-    assert shown(report) == ALL == {path.name for path in report.pictures}
+    assert shown(report) == ALL == {path.name for path in report.plots}
     assert report.remarks == []
     text = report.path.read_text(encoding="utf-8")
     accuracy = f"{100 * run.read()['result']['test']['accuracy']:.2f} %"
@@ -91,7 +91,7 @@ def test_a_report_is_the_same_when_it_is_written_again(tmp_path):
     run = make_run(tmp_path, classes=2, count=8, done=2)
     data = make_dataset(classes=2, count=8, size=8)
     first = build_report(run, data)
-    before = {path: path.read_bytes() for path in [first.path, *first.pictures]}
+    before = {path: path.read_bytes() for path in [first.path, *first.plots]}
     shutil.rmtree(run.path / "pictures")
     write_report(run, data)
     assert {path: path.read_bytes() for path in before} == before
@@ -148,7 +148,7 @@ def test_an_unfinished_run_has_curves_so_far(tmp_path, status, sentence):
 
 def test_a_run_before_its_first_epoch_has_a_report(tmp_path):
     report = build_report(make_run(tmp_path, done=0, status="running"))
-    assert report.pictures == []
+    assert report.plots == []
     assert "0 of 12 epochs" in report.path.read_text()
 
 
@@ -185,7 +185,7 @@ def test_scores_come_from_the_predictions_where_the_result_has_none(tmp_path):
     run.write(document)
     from zoo_core.report.write import read_facts
 
-    assert read_facts(run)[1].confusion == expected
+    assert read_facts(run).confusion == expected
 
 
 def test_a_model_may_have_more_outputs_than_the_data_has_names(tmp_path):
@@ -231,14 +231,14 @@ def test_without_matplotlib_the_report_has_its_tables(tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     report = build_report(run)
     text = report.path.read_text()
-    assert report.pictures == []
+    assert report.plots == []
     assert "`pip install 'zoo-core[report]'`" in text
     assert "Most common confusions:" in text
     assert "](pictures/" not in text
 
 
 def test_labels_are_spread_until_they_can_be_read():
-    from zoo_core.report.drawing import spread
+    from zoo_core.report.look import spread
 
     assert spread([0.2, 0.8], 0.1) == [0.2, 0.8]
     for places in ([0.5] * 6, [0.0, 0.0, 0.01], [1.0, 0.99, 1.0], list(np.linspace(0, 1, 40))):

@@ -221,3 +221,21 @@ def test_the_checks_are_ordinary_functions_for_pytest():
     checks["mlp-shapes"]()
     with pytest.raises(Finding, match="no installed package has an entry point 'nobody'"):
         checks_of("nobody")[0]()
+
+
+def check_that_a_stranger_wrote(name, **options):
+    assert name == "numpy/fcn_numpy", "the name with the plugin's in front"
+
+
+CHECKS = (check_that_a_stranger_wrote,)
+
+
+def test_a_framework_brings_checks_of_its_own(monkeypatch):
+    from zoo_numpy.trainer import NumpyTrainer
+
+    before = [str(check) for check in checks_of("numpy")]
+    monkeypatch.setattr(NumpyTrainer, "checks", f"{__name__}:CHECKS")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    added = [check for check in checks_of("numpy") if str(check) not in before]
+    assert [check.name for check in added] == ["that_a_stranger_wrote"] * 2  # one for each model
+    added[0]()

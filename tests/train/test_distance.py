@@ -62,14 +62,17 @@ def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypat
 
     noise = np.random.default_rng(0).integers(0, 256, data.test.images.shape, dtype=np.uint8)
     found = [
-        feature_distance(Fixed(images), data, judge).value for images in (data.test.images, noise)
+        feature_distance(Fixed(images), data, judge)["feature_distance"]
+        for images in (data.test.images, noise)
     ]
     assert found[0] == pytest.approx(0, abs=1e-6) and found[1] > 0.1
     assert len(calls) == 3  # the test set, then two sets of samples
     measured = feature_distance(source, data, judge)
-    assert measured.weights == zoo.load(judge).zoo.digest
-    assert measured.to_dict()["samples"] == 300
-    assert measured.real is None  # 64 pictures for training do not compare with 300
+    assert measured["classifier_sha256"] == zoo.load(judge).zoo.digest
+    assert measured["samples"] == 300
+    assert (
+        measured["of_training_pictures"] is None
+    )  # 64 pictures for training do not compare with 300
 
 
 def test_training_pictures_show_how_near_samples_could_come(trained):
@@ -77,14 +80,14 @@ def test_training_pictures_show_how_near_samples_could_come(trained):
     source, _ = load_sampler(vae)
     data = open_dataset("synthetic", train_size=600, test_size=300)
     measured = feature_distance(source, data, judge)
-    assert 0 < measured.to_dict()["of_training_pictures"] < 0.5 * measured.value
+    assert 0 < measured["of_training_pictures"] < 0.5 * measured["feature_distance"]
 
 
 def test_what_cannot_be_measured_gets_a_sentence(trained):
     judge, vae = map(str, trained)
     source, _ = load_sampler(vae)
     data = open_dataset("synthetic", train_size=64, test_size=20)
-    with pytest.raises(zoo.ZooError, match="at least 256 pictures"):
+    with pytest.raises(zoo.ZooError, match="at least 256 images"):
         feature_distance(source, data, judge)
     with pytest.raises(zoo.ZooError, match="declares no features"):
         feature_distance(source, data, vae)

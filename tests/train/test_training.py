@@ -11,6 +11,7 @@ import torch
 import zoo
 from zoo_core.data.dataset import Split
 from zoo_core.io.errors import TrainingError
+from zoo_core.torch.task import OPTIMIZERS, Optimizer
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train import runner as training
 from zoo_core.train.checkpoint import Checkpoints
@@ -154,8 +155,21 @@ def test_two_optimisers_train_two_networks(make_job):
     judged = [each["train_loss"] - each["train_loss_generator"] for each in (first, line)]
     assert judged[1] < judged[0], "the discriminator did not learn"
     with pytest.raises(zoo.ZooError, match="no option 'smoth'") as caught:
-        fit(make_job(entry, task={"smoth": 1}))
+        TorchTrainer().check(make_job(entry, task={"smoth": 1}))
     assert caught.value.hint == "it has: smooth"
+
+
+@pytest.mark.parametrize("make", [torch.optim.RMSprop, torch.optim.Adagrad])  # one has `fused`
+def test_an_optimiser_is_added_in_one_place(make_job, small_mlp, monkeypatch, make):
+    with pytest.raises(zoo.ZooError, match="cannot be trained with 'other'"):
+        TorchTrainer().check(make_job(small_mlp, optimizer="other"))
+    monkeypatch.setitem(OPTIMIZERS, "other", Optimizer(make, "lr=log:0.0001:0.1"))
+    job = make_job(small_mlp, optimizer="other", lr=0.003, epochs=3)
+    TorchTrainer().check(job)
+    fit(job)
+    first, *_, last = job.run.metrics()
+    assert last["train_loss"] < first["train_loss"]
+    assert TorchTrainer().optimizers["other"] == "lr=log:0.0001:0.1"
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -300,7 +314,7 @@ def test_labels_are_needed_to_train_a_classifier(make_job, small_mlp):
     job = make_job(small_mlp)
     bare = replace(job.dataset, classes=(), train=Split(job.dataset.train.images, None))
     with pytest.raises(zoo.ZooError, match="has no labels"):
-        fit(replace(job, dataset=bare))
+        TorchTrainer().check(replace(job, dataset=bare))
 
 
 def test_an_unknown_device_is_refused_with_those_that_are_here(make_job, small_mlp):

@@ -1,6 +1,6 @@
-"""Searches in child processes that are killed again and again, then prints what was found.
+"""Searches undisturbed, then in children that are killed at counted events; prints what was found.
 
-    python kill_driver.py RUNS KILLS SEED WORKERS
+    python kill_driver.py FOLDER KILLS SEED WORKERS
 
 The framework is imported once and every child is forked from here.
 """
@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import random
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-# Imported before the forks, and by no child: what a search, its optimiser and its report need.
-import hyperopt  # noqa: F401
-import matplotlib.pyplot  # noqa: F401
-import torch
+from fixtures import kills
 
-from zoo_core.tune import tuning
+kills.arm()  # a worker, which imports this file before it does anything
 
 SETTINGS: dict[str, Any] = {
     "epochs": 6,
@@ -33,61 +26,50 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def work(runs: Path, workers: int) -> None:
-    how: dict[str, Any] = {"runs": runs, "quiet": True, "checkpoint_seconds": 0.02}
-    if any(runs.glob("*/search.json")):
-        tuning.resume("latest", **how)
-    else:
-        tuning.tune(
-            "mlp", "synthetic", settings=SETTINGS, trials=7, startup=4, train=True, device="cpu",
-            workers=workers, **how,
-        )  # fmt: skip
+def main(folder: Path, count: int, seed: int, workers: int) -> None:
+    # Imported before the forks, and by no child: what a search, its optimiser and its report need.
+    import hyperopt  # noqa: F401
+    import matplotlib.pyplot  # noqa: F401
+    import torch
 
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
 
-def child(runs: Path, workers: int) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        work(runs, workers)
-        os._exit(0)
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-        os._exit(1)
-
-
-def main() -> None:
-    runs, kills, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
-    workers = int(sys.argv[4])
     torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # imports the rest of torch
-    killed = 0
-    while True:
-        pid = child(runs, workers)
-        if killed < kills:
-            time.sleep(chance.uniform(0.2, 0.8) if workers == 1 else chance.uniform(6, 9))
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        if os.WIFEXITED(status):
-            if os.WEXITSTATUS(status):
-                sys.exit("a child failed")
-            break
-        killed += 1
-    (found,) = runs.glob("*/search.json")
-    trials = [json.loads(line) for line in found.with_name("trials.jsonl").read_text().splitlines()]
-    trials.sort(key=lambda trial: trial["number"])
-    for trial in trials:  # all but how long it took
+
+    def work(runs: Path) -> None:
+        how: dict[str, Any] = {"runs": runs, "quiet": True}
+        if any(runs.glob("*/search.json")):
+            run_search(SearchSettings(resume="latest", **how))
+        else:
+            run_search(
+                SearchSettings(
+                    model="mlp", dataset="synthetic", settings=SETTINGS, trials=7, startup=4,
+                    train=True, device="cpu", workers=workers, **how,
+                )
+            )  # fmt: skip
+
+    whole, killed = folder / "whole", folder / "killed"
+    _, events = kills.child(lambda: work(whole), whole)
+    kills.kill_again_and_again(lambda: work(killed), killed, count, events, seed)
+    print(json.dumps({"whole": found(whole), "killed": found(killed), "events": events}))
+
+
+def found(runs: Path) -> dict[str, Any]:
+    """All that a search leaves but how long it took."""
+    (search,) = runs.glob("*/search.json")
+    lines = search.with_name("trials.jsonl").read_text().splitlines()
+    trials = sorted(map(json.loads, lines), key=lambda trial: trial["number"])
+    for trial in trials:
         trial.pop("seconds")
         for line in trial["curve"]:
             del line["seconds"], line["images_per_second"]
     (model,) = runs.glob("mlp-*/model.safetensors")
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
-    best = [
-        line for line in (found.with_name("best.toml")).read_text().splitlines() if "#" not in line
-    ]
-    print(json.dumps({"killed": killed, "trials": trials, "weights": digest, "best": best}))
+    best = search.with_name("best.toml").read_text().splitlines()
+    return {"trials": trials, "weights": digest, "best": [one for one in best if "#" not in one]}
 
 
 if __name__ == "__main__":
-    main()
+    folder, *numbers = sys.argv[1:]
+    main(Path(folder), *map(int, numbers))

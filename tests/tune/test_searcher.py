@@ -9,7 +9,8 @@ import sys
 from support import environment
 
 import zoo
-from zoo_core.tune.searcher import Trial, make_searcher
+from zoo_core.tune.search import SearchPlan, Trial
+from zoo_core.tune.searcher import make_searcher
 from zoo_core.tune.space import parse_space
 from zoo_core.tune.trials import below_the_median, cannot_catch_up
 
@@ -21,6 +22,16 @@ def axes(*texts):
     return parse_space(texts or SPACE, zoo.info("cnn"), zoo.Recipe())
 
 
+def searcher(name, axes, seed, startup, guess=None):
+    """guess: a recipe's learning rate, which is the first suggestion."""
+    recipe = zoo.Recipe(seed=seed, lr=guess or 1e-3)
+    plan = SearchPlan(
+        model="cnn", dataset="", recipe=recipe, recipe_name="", space=(), axes=axes, trials=1,
+        searcher=name, startup=startup, guess=guess is not None,
+    )  # fmt: skip
+    return make_searcher(plan)
+
+
 def trial(number, suggestion, loss):
     return Trial(
         number=number, parameters=suggestion.parameters, source=suggestion.source,
@@ -29,10 +40,10 @@ def trial(number, suggestion, loss):
     )  # fmt: skip
 
 
-def search(searcher, loss, trials):
+def search(source, loss, trials):
     seen = []
     for number in range(1, trials + 1):
-        suggestion = searcher.suggest(number, seen)
+        suggestion = source.suggest(number, seen)
         seen.append(trial(number, suggestion, loss(suggestion.parameters)))
     return seen
 
@@ -41,7 +52,7 @@ def test_suggestions_stay_in_the_space_and_have_its_types():
     def loss(p):
         return None if p["optimizer"] == "sgd" else abs(math.log(p["lr"] / 1e-3))
 
-    for seen in search(make_searcher("tpe", axes(), 0, 5, None), loss, 15):
+    for seen in search(searcher("tpe", axes(), 0, 5), loss, 15):
         p = seen.parameters
         assert 1e-5 <= p["lr"] <= 1e-1 and 0 <= p["model.dropout"] <= 0.6
         assert isinstance(p["batch_size"], int) and 16 <= p["batch_size"] <= 256
@@ -53,24 +64,23 @@ def test_a_searcher_that_is_made_anew_says_the_same(tmp_path):
     def loss(p):
         return abs(math.log(p["lr"] / 1e-3)) + p["model.dropout"]
 
-    whole = search(make_searcher("tpe", axes(), 7, 4, None), loss, 9)
+    whole = search(searcher("tpe", axes(), 7, 4), loss, 9)
     # As after a kill: every trial has gone through JSON, and the searcher knows nothing.
     import json
 
     again = [Trial.from_dict(json.loads(json.dumps(t.to_dict()))) for t in whole[:8]]
-    suggestion = make_searcher("tpe", axes(), 7, 4, None).suggest(9, again)
+    suggestion = searcher("tpe", axes(), 7, 4).suggest(9, again)
     assert suggestion.parameters == whole[8].parameters
-    other = make_searcher("tpe", axes(), 8, 4, None).suggest(9, again)
+    other = searcher("tpe", axes(), 8, 4).suggest(9, again)
     assert other.parameters != whole[8].parameters
 
 
 def test_it_says_where_each_suggestion_comes_from():
-    found = search(make_searcher("tpe", axes(), 0, 3, {"lr": 1e-3}), lambda p: p["lr"], 1)
-    assert found[0].source == "recipe" and found[0].parameters == {"lr": 1e-3}
     rates = axes("lr=log:1e-5:1e-1")
-    found = search(make_searcher("tpe", rates, 0, 3, {"lr": 1e-3}), lambda p: p["lr"], 5)
+    found = search(searcher("tpe", rates, 0, 3, guess=2e-3), lambda p: p["lr"], 5)
+    assert found[0].parameters == {"lr": 2e-3}
     assert [t.source for t in found] == ["recipe", "random", "random", "tpe", "tpe"]
-    found = search(make_searcher("random", rates, 0, 3, None), lambda p: p["lr"], 5)
+    found = search(searcher("random", rates, 0, 3), lambda p: p["lr"], 5)
     assert {t.source for t in found} == {"random"}
 
 
@@ -81,7 +91,7 @@ def test_tpe_learns():
         return abs(math.log10(p["lr"]) + 3)
 
     def mean(name):
-        found = (search(make_searcher(name, rates, s, 5, None), loss, 20) for s in range(8))
+        found = (search(searcher(name, rates, s, 5), loss, 20) for s in range(8))
         return statistics.mean(trial.loss for trials in found for trial in trials[10:])
 
     assert mean("tpe") < 0.9 * mean("random")

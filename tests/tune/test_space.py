@@ -1,18 +1,20 @@
 """A search space is understood, or refused with a sentence, before anything is trained."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 import zoo
 from zoo_core.io.errors import OptionError
-from zoo_core.tune.plan import sweep_plan, tune_plan
-from zoo_core.tune.searcher import Grid
+from zoo_core.tune.search import SearchPlan, SearchSettings, decide
+from zoo_core.tune.searcher import Grid, first_guess
 from zoo_core.tune.space import (
     Axis,
     as_settings,
     axis_texts,
-    grid_texts,
+    grid_size,
     parse_space,
-    recipe_values,
 )
 
 
@@ -73,7 +75,7 @@ def test_a_setting_twice_and_nothing_at_all():
     with pytest.raises(OptionError, match="nothing to search"):
         parse()
     with pytest.raises(OptionError, match="is not a part of a grid") as caught:
-        grid_texts(["lr"])
+        axis_texts(["lr"], grid=True)
     assert caught.value.hint == "write NAME=A,B,C"
 
 
@@ -86,24 +88,31 @@ def test_a_space_from_python_keeps_every_digit():
 
 
 def test_the_recipes_own_place_is_known_where_it_is_inside():
-    recipe = zoo.Recipe(lr=1e-3)
-    inside = parse("lr=log:1e-4:1e-2", "model.dropout=uniform:0:0.6")
-    assert recipe_values(inside, zoo.info("cnn"), recipe) == {"lr": 1e-3, "model.dropout": 0.5}
-    assert recipe_values(parse("lr=log:1e-2:1e-1"), zoo.info("cnn"), recipe) is None
+    space = {"lr": "log:1e-4:1e-2", "model.dropout": "uniform:0:0.6"}
+    settings = {"lr": 1e-3, "model": {"dropout": 0.5}}
+    inside = tune_plan("cnn", settings=settings, space=space)
+    assert first_guess(inside) == {"lr": 1e-3, "model.dropout": 0.5}
+    assert first_guess(replace(inside, guess=False)) is None
+    outside = tune_plan("cnn", settings=settings, space={**space, "lr": "log:1e-2:1e-1"})
+    assert first_guess(outside) is None
 
 
 def test_a_grid_has_every_combination_once():
     axes = parse("lr=choice:0.1,0.2,0.3", "optimizer=choice:adam,sgd")
     grid = Grid(axes)
-    found = [tuple(grid.suggest(n, []).parameters.values()) for n in range(1, len(grid) + 1)]
+    found = [tuple(grid.suggest(n, []).parameters.values()) for n in range(1, grid_size(axes) + 1)]
     assert found[:3] == [(0.1, "adam"), (0.1, "sgd"), (0.2, "adam")]
     assert len(set(found)) == 6
     with pytest.raises(OptionError, match="lr has a range"):
-        Grid(parse("lr=log:0.1:1"))
+        grid_size(parse("lr=log:0.1:1"))
+
+
+def tune_plan(model, **asked):
+    return decide(SearchSettings(model=model, **asked))
 
 
 def test_the_paper_preset_is_the_published_search():
-    plan = tune_plan(zoo.info("mlp"), "cifar10", preset="paper")
+    plan = tune_plan("mlp", preset="paper")
     assert plan.space == ("lr=log:4.5399929762484854e-05:0.01831563888873418",)  # e^-10, e^-4
     recipe = plan.recipe
     assert (recipe.subset, recipe.validation_fraction) == (0.2, 0.2)
@@ -115,16 +124,16 @@ def test_the_paper_preset_is_the_published_search():
 
 
 def test_the_default_preset_follows_the_recipe():
-    plan = tune_plan(zoo.info("mlp"), "cifar10", settings={"schedule": "constant"})
+    plan = tune_plan("mlp", settings={"schedule": "constant"})
     assert plan.prune and plan.startup == 5
     assert (plan.recipe.epochs, plan.recipe.patience) == (50, 2)
     # Where the rate falls, the number of epochs belongs to the recipe.
-    fashion = tune_plan(zoo.info("fashion_cnn"), "fashion_mnist")
+    fashion = tune_plan("fashion_cnn")
     assert fashion.recipe.epochs == zoo.info("fashion_cnn").recipes["default"].epochs
     assert fashion.recipe.patience == 0
-    sgd = tune_plan(zoo.info("fcn_numpy"), "mnist")
+    sgd = tune_plan("fcn_numpy")
     assert sgd.space == ("lr=log:0.001:1.0",)
-    assert tune_plan(zoo.info("mlp"), "x", settings={"epochs": 3}).recipe.epochs == 3
+    assert tune_plan("mlp", settings={"epochs": 3}).recipe.epochs == 3
 
 
 @pytest.mark.parametrize(
@@ -136,17 +145,24 @@ def test_the_default_preset_follows_the_recipe():
         ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"workers": 0}, "workers must be a whole number of at least 1"),
         ({"recipe": "best"}, "no recipe 'best'"),
-        ({"settings": {"validation_fraction": 0.0, "patience": 0}}, "needs pictures to judge by"),
+        ({"settings": {"validation_fraction": 0.0, "patience": 0}}, "needs images to judge by"),
     ],
 )
 def test_a_plan_that_cannot_work_is_a_sentence(asked, sentence):
     with pytest.raises(zoo.ZooError, match=sentence):
-        tune_plan(zoo.info("mlp"), "cifar10", **asked)
+        tune_plan("mlp", **asked)
 
 
 def test_a_sweep_is_the_whole_grid():
-    grid = grid_texts(
-        ["lr=0.001,0.01,0.1", "optimizer=adam,sgd", "model.activation=relu,leaky_relu"]
-    )
-    plan = sweep_plan(zoo.info("fashion_cnn"), "fashion_mnist", recipe="paper", grid=grid)
+    grid = ["lr=0.001,0.01,0.1", "optimizer=adam,sgd", "model.activation=relu,leaky_relu"]
+    plan = decide(SearchSettings(kind="sweep", model="fashion_cnn", recipe="paper", space=grid))
     assert plan.trials == 12 and plan.kind == "sweep" and not plan.prune
+    assert plan.dataset == "fashion_mnist" and plan.preset == ""
+
+
+def test_a_plan_that_was_kept_is_the_same_again():
+    asked = {"space": {"lr": "log:1e-4:1e-2", "model.hidden": [(16,), (16, 8)]}, "trials": 3}
+    plan = tune_plan("mlp", settings={"augment": ("flip",)}, **asked)
+    kept = json.loads(json.dumps(plan.to_dict()))
+    assert SearchPlan.from_dict(kept) == plan
+    assert [axis.name for axis in plan.axes] == ["lr", "model.hidden"]

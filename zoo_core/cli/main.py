@@ -12,35 +12,40 @@ from collections.abc import Sequence
 import click
 
 from zoo_core import __version__
+from zoo_core.io.console import show_on_stderr
 from zoo_core.io.errors import UsageError, ZooError, did_you_mean
 
 TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGTERM ended
 
-# The help lines are here so that `zoo --help` imports no command; a test keeps them true.
+# The module and the help of each command, so that `zoo --help` imports none of them. A command is
+# the function NAME_command of its module; a test keeps the table true.
 COMMANDS = {
-    "list": "Show the models, datasets, trainers or trained weights that there are.",
-    "info": "Show what a model, dataset or trainer is and how it can be used.",
-    "plugins": "Show the installed plugins and what became of each.",
-    "data": "Fetch, check and look at datasets.",
-    "train": "Train a model.",
-    "tune": "Search the settings that train a model best.",
-    "sweep": "Train a model with every combination of some settings.",
-    "evaluate": "Measure a trained run: loss, accuracy, and what else its task has.",
-    "predict": "Say what is on pictures.",
-    "generate": "Draw pictures from a generative model.",
-    "attention": "Draw where a transformer looks, layer by layer.",
-    "report": "Write the report of a run again.",
-    "compare": "Compare runs in one table and one picture.",
-    "runs": "Show the runs that there are, newest last.",
-    "pull": "Bring weights to this machine and check them.",
-    "publish": "Publish the weights of a run, with a card.",
-    "verify": "Read weights on this machine again, every byte, and check them.",
-    "remove": "Delete the copy of weights on this machine.",
-    "features": "Show, compute and export the features of frozen backbones.",
-    "export": "Write a trained model as ONNX or as a torch program.",
-    "plugin": "Start a plugin, or check one.",
-    "cache": "Show or clear what the zoo keeps on this machine.",
-    "doctor": "Say what is installed, reachable and writable, and what to do about the rest.",
+    "list": ("catalog", "Show the models, datasets, trainers or trained weights that there are."),
+    "info": ("catalog", "Show what a model, dataset or trainer is and how it can be used."),
+    "plugins": ("plugins", "Show the installed plugins and what became of each."),
+    "data": ("data", "Fetch, check and look at datasets."),
+    "train": ("train", "Train a model."),
+    "tune": ("train", "Search the settings that train a model best."),
+    "sweep": ("train", "Train a model with every combination of some settings."),
+    "evaluate": ("use", "Measure a trained run: loss, accuracy, and what else its task has."),
+    "predict": ("use", "Say what is on pictures."),
+    "generate": ("use", "Draw pictures from a generative model."),
+    "attention": ("use", "Draw where a transformer looks, layer by layer."),
+    "report": ("runs", "Write the report of a run again."),
+    "compare": ("runs", "Compare runs in one table and one picture."),
+    "runs": ("runs", "Show the runs that there are, newest last."),
+    "pull": ("weights", "Bring weights to this machine and check them."),
+    "publish": ("publish", "Publish the weights of a run, with a card."),
+    "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
+    "remove": ("weights", "Delete the copy of weights on this machine."),
+    "features": ("features", "Show, compute and export the features of frozen backbones."),
+    "export": ("use", "Write a trained model as ONNX or as a torch program."),
+    "plugin": ("plugins", "Start a plugin, or check one."),
+    "cache": ("system", "Show or clear what the zoo keeps on this machine."),
+    "doctor": (
+        "system",
+        "Say what is installed, reachable and writable, and what to do about the rest.",
+    ),
 }
 
 EPILOG = """\b
@@ -68,7 +73,7 @@ Environment:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of their own: `zoo list` is zoo_core.cli.list."""
+    """A group whose commands live in modules that are imported when one of them is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -76,8 +81,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"zoo_core.cli.{name}")
-        command = module.command
+        module = importlib.import_module(f"zoo_core.cli.{COMMANDS[name][0]}")
+        command = getattr(module, f"{name}_command")
         assert isinstance(command, click.Command)
         return command
 
@@ -91,7 +96,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -109,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = [argument for argument in given if argument != "--debug"]
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
+    show_on_stderr()
     try:
         status = cli.main(given, prog_name="zoo", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)

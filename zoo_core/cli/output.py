@@ -1,39 +1,123 @@
-"""Tables, fields and JSON, the same way in every command.
+"""How a command answers: one document that `--json` prints, and what a person sees instead.
 
-Plain text that `cut` and `grep` understand; on a terminal long cells are broken into lines.
-
-Completion of names in the shell, and the remark about plugins that could not be loaded.
+Tables and fields are plain text that `cut` and `grep` understand; on a terminal long cells are
+broken into lines.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from textwrap import wrap
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from zoo_core.io.errors import ZooError
+
+Row = TypeVar("Row")
+
+AS_JSON = "zoo.json"
 LEAST_ROOM = 20  # columns, for the last cell of a row on a narrow terminal
 
 
-def print_json(document: Any) -> None:
-    """One document, and nothing else, on standard output."""
-    click.echo(json.dumps(document, indent=2, default=_plain))
+@dataclass(frozen=True)
+class Answer:
+    """What a command found out, for programs and for people."""
+
+    document: Any  # what --json prints, and nothing else, on standard output
+    show: str | Callable[[], object] = ""  # what a person reads, or what prints it
+    failed: bool | ZooError = False  # the exit code is 1, or the error to end with
+    remarks: Sequence[str] = ()  # on standard error, at the end
+
+
+class Command(click.Command):
+    """A command that returns an Answer, which `--json` prints as JSON.
+
+    Its docstring is its help; the examples at the end of it stand at the end of the help. Without
+    `json_help` it has no --json.
+    """
+
+    def __init__(self, name: str | None, json_help: str = "Print JSON.", **settings: Any) -> None:
+        help = inspect.cleandoc(settings.pop("help"))
+        text, found, examples = help.partition("\n\nExample")
+        if found:
+            settings["epilog"] = f"\b\nExample{examples}"  # \b keeps click from filling the lines
+        super().__init__(name, help=text, **settings)
+        if json_help:
+            option = click.Option(["--json", "as_json"], is_flag=True, help=json_help)
+            self.params.append(option)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        as_json = ctx.meta[AS_JSON] = ctx.params.pop("as_json", False)
+        answer = super().invoke(ctx)
+        if not isinstance(answer, Answer):
+            return answer
+        if as_json:
+            click.echo(json.dumps(answer.document, indent=2, default=_plain))
+        elif callable(answer.show):
+            answer.show()
+        elif answer.show:
+            click.echo(answer.show)
+        for remark in answer.remarks:
+            note(remark)
+        if isinstance(answer.failed, ZooError):
+            raise answer.failed
+        return int(answer.failed)
+
+
+class Group(Command, click.Group):
+    command_class = Command
+
+
+def command(**settings: Any) -> Callable[[Callable[..., Answer | None]], Command]:
+    """Make a Command of a function; settings are click's and Command's."""
+    return click.command(cls=Command, **settings)
+
+
+def group(cls: type[Group] = Group, **settings: Any) -> Callable[[Callable[..., Any]], Group]:
+    """Make a Group of a function; it has --json where `json_help` is given."""
+    return click.group(cls=cls, **{"json_help": "", **settings})
+
+
+def one_by_one(rows: Iterable[Row], show: Callable[[Row], object]) -> list[Row]:
+    """All rows of an answer; a person sees each as soon as it is there."""
+    made = []
+    for row in rows:
+        made.append(row)
+        if not click.get_current_context().meta[AS_JSON]:
+            show(row)
+    return made
+
+
+def note(sentence: str) -> None:
+    """A remark for the person at the keyboard; never part of the result."""
+    click.echo(sentence, err=True)
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], spare: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object] | Mapping[str, object]],
+    spare: Sequence[str] = (),
+    empty: str = "",
 ) -> None:
     """Columns whose name starts with # hold numbers and are aligned to the right.
 
-    A terminal that is too narrow does without the `spare` columns, the first of them first.
+    A terminal that is too narrow does without the `spare` columns, the first of them first. Where
+    there are no rows, `empty` says so on standard error.
     """
-    titles = [column.lstrip("#").upper() for column in columns]
-    texts = ([_text(cell) for cell in row] for row in rows)
+    if empty and not rows:
+        note(empty)
+        return
+    names = [column.lstrip("#") for column in columns]
+    titles = [name.upper() for name in names]
+    values = ([row.get(n) for n in names] if isinstance(row, Mapping) else row for row in rows)
+    texts = ([_text(value) for value in row] for row in values)
     table = dict(zip(columns, zip(titles, *texts, strict=True), strict=True))
     widths = {column: max(map(width, cells)) for column, cells in table.items()}
     *fixed, last = columns
@@ -65,13 +149,7 @@ def print_fields(fields: Mapping[str, object]) -> None:
     shown = {name: _text(value) for name, value in fields.items() if value not in (None, "", ())}
     longest = max(map(len, shown), default=0)
     for name, value in shown.items():
-        label = click.style(name.ljust(longest), bold=True)
-        click.echo(f"{label}  {value}")
-
-
-def note(sentence: str) -> None:
-    """A remark for the person at the keyboard; never part of the result."""
-    click.echo(sentence, err=True)
+        click.echo(f"{click.style(name.ljust(longest), bold=True)}  {value}")
 
 
 def width(text: str) -> int:
@@ -90,8 +168,6 @@ def _padded(cell: str, to: int, column: str) -> str:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -104,50 +180,9 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object) -> object:
+    """What json does not know: records, sets, paths."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
-
-
-def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from zoo_core.spec.registry import registry
-
-    return [name for name in registry().models.labels() if name.startswith(incomplete)]
-
-
-def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from zoo_core.spec.registry import registry
-
-    return [name for name in registry().datasets.labels() if name.startswith(incomplete)]
-
-
-def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from zoo_core.runs.run import all_runs, runs_root
-
-    names = ["latest", *(run.name for run in all_runs(runs_root(ctx.params.get("runs"))))]
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def complete_weights(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from zoo_core.weights.manifest import all_weights
-
-    names = sorted({one.weights.name for one in all_weights()[0]})
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def complete_trained(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [
-        *complete_runs(ctx, param, incomplete),
-        *complete_weights(ctx, param, incomplete),
-    ]
-
-
-def remark_on_broken_plugins() -> None:
-    from zoo_core.spec.plugins import load_plugins
-
-    broken = load_plugins().broken
-    if broken:
-        what = "1 plugin" if len(broken) == 1 else f"{len(broken)} plugins"
-        note(
-            f"{what} could not be loaded ({', '.join(r.id for r in broken)}): zoo plugins says why"
-        )

@@ -1,49 +1,53 @@
-"""zoo plugins."""
+"""zoo plugins, and zoo plugin: what is installed, a new one, whether one keeps its promises."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.output import note, print_json, print_table
+from zoo_core.cli.options import set_option
+from zoo_core.cli.output import Answer, command, group, note, one_by_one, print_table
 from zoo_core.io.errors import UnknownName
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.plugins import SLOW, load_plugins
 
+if TYPE_CHECKING:
+    from zoo_core.testing.suite import Outcome
 
-@click.command(
-    epilog="""\b
-Examples:
-  zoo plugins
-  zoo plugins --traceback my-plugin    why it failed, in full
-  zoo plugins --requirements > zoo.txt && pip install -r zoo.txt    the same set elsewhere
-  ZOO_STRICT=1 zoo plugins             fail if any plugin is not ok
-"""
-)
+COLORS = {"ok": "green", "found": "red", "skipped": "yellow"}
+
+
+@command()
 @click.argument("name", default="")
 @click.option("--traceback", is_flag=True, help="Show where a plugin failed.")
 @click.option("--requirements", is_flag=True, help="Print them as a requirements file for pip.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(name: str, traceback: bool, requirements: bool, as_json: bool) -> None:
+def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
     """Show the installed plugins and what became of each.
 
     A plugin is ok, failed, disabled (by ZOO_PLUGINS or ZOO_DISABLE_PLUGINS), in conflict with
     another of the same id, or incompatible: made for a newer zoo. NAME shows one of them.
+
+    Examples:
+      zoo plugins
+      zoo plugins --traceback my-plugin    why it failed, in full
+      zoo plugins --requirements > zoo.txt && pip install -r zoo.txt    the same set elsewhere
+      ZOO_STRICT=1 zoo plugins             fail if any plugin is not ok
     """
-    records = load_plugins().records
-    if name:
-        known = [record.id for record in records]
-        records = tuple(record for record in records if record.id == name)
-        if not records:
-            raise UnknownName(f"there is no plugin {name!r}", f"installed: {', '.join(known)}")
+    every = load_plugins().records
+    records = [record for record in every if name in ("", record.id)]
+    if name and not records:
+        known = ", ".join(record.id for record in every)
+        raise UnknownName(f"there is no plugin {name!r}", f"installed: {known}")
     if requirements:
         wanted = sorted({f"{r.distribution}=={r.version}" for r in records if r.version})
-        print_json(wanted) if as_json else click.echo("\n".join(wanted))
-        return
-    if as_json:
-        print_json([as_dict(record, traceback) for record in records])
-        return
+        return Answer(wanted, "\n".join(wanted))
+    document = [as_dict(record, traceback) for record in records]
+    return Answer(document, lambda: show_plugins(records, traceback))
+
+
+def show_plugins(records: list[PluginRecord], traceback: bool) -> None:
     print_table(
         ["plugin", "state", "distribution", "version", "#ms", "provides"],
         [
@@ -67,37 +71,113 @@ def command(name: str, traceback: bool, requirements: bool, as_json: bool) -> No
         note("\nzoo plugins --traceback shows where they failed.")
 
 
+def contributions(record: PluginRecord) -> dict[str, list[str]]:
+    sorts = ("models", "datasets", "trainers")
+    return {sort: [entry.name for entry in getattr(record, sort)] for sort in sorts}
+
+
 def provides(record: PluginRecord) -> str:
-    parts = [
-        f"{sort}: {', '.join(entry.name for entry in entries)}"
-        for sort, entries in (
-            ("models", record.models),
-            ("datasets", record.datasets),
-            ("trainers", record.trainers),
-        )
-        if entries
-    ]
-    if record.manifests:
-        parts.append(f"weights: {', '.join(record.manifests)}")
     listeners = [hook for hook in record.hooks if hook.startswith(("zoo_run", "zoo_epoch"))]
-    if listeners:
-        parts.append(f"listens to: {', '.join(listeners)}")
-    return "; ".join(parts) or "-"
+    words = {**contributions(record), "weights": record.manifests, "listens to": listeners}
+    return "; ".join(f"{sort}: {', '.join(names)}" for sort, names in words.items() if names) or "-"
 
 
 def as_dict(record: PluginRecord, traceback: bool) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "state": record.state,
-        "reason": record.reason,
-        "distribution": record.distribution,
-        "version": record.version,
+    names = ("id", "state", "reason", "distribution", "version", "hooks", "manifests")
+    return {name: getattr(record, name) for name in names} | {
         "entry_point": record.value,
-        "hooks": record.hooks,
-        "models": [entry.name for entry in record.models],
-        "datasets": [entry.name for entry in record.datasets],
-        "trainers": [entry.name for entry in record.trainers],
-        "manifests": record.manifests,
+        **contributions(record),
         "seconds": round(record.seconds, 4),
         **({"traceback": record.traceback} if traceback else {}),
     }
+
+
+@group()
+def plugin_command() -> None:
+    """Start a plugin, or check one.
+
+    docs/plugins.md goes from an empty folder to published weights.
+
+    Examples:
+      zoo plugin new mixer            a package that works, to be changed into yours
+      zoo plugin check ./zoo-mixer    whether it keeps what it promises
+    """
+
+
+@plugin_command.command()
+@click.argument("name")
+@click.option("--model", "sort", flag_value="model", default=True, help="A model (default).")
+@click.option("--dataset", "sort", flag_value="dataset", help="A dataset.")
+@click.option("--trainer", "sort", flag_value="trainer", help="A trainer and a model for it.")
+@click.option(
+    "--to",
+    "parent",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Folder to make it in (default: here).",
+)
+def new(name: str, sort: str, parent: Path) -> Answer:
+    """Write a small, complete, installable plugin package.
+
+    NAME is the family, in lower-case letters: the package is zoo-NAME. Nothing is overwritten.
+
+    Examples:
+      zoo plugin new mixer                  zoo-mixer/ with one small network
+      zoo plugin new flowers --dataset
+      zoo plugin new tinygrad --trainer --to ~/projects
+    """
+    from zoo_core.scaffold import write_plugin
+
+    folder, files = write_plugin(name, sort, parent)
+
+    def show() -> None:
+        for file in files:
+            click.echo(folder / file)
+        path = folder if folder.is_absolute() else f"./{folder}"
+        note(
+            f"\nNext:\n  pip install -e {folder}\n  zoo plugin check {path}\n"
+            f"  cd {folder} && pytest"
+        )
+
+    return Answer({"folder": folder, "files": files}, show)
+
+
+@plugin_command.command()
+@click.argument("what", default=".", metavar="[PACKAGE|PATH]")
+@set_option("An option for all models that have it, to make large ones small.", "OPTION=VALUE")
+def check(what: str, assignments: tuple[str, ...]) -> Answer:
+    """Check that a plugin keeps what it promises.
+
+    PATH is the folder of a package: its wheel is built, and what the wheel contains is checked. It
+    need not be installed. PACKAGE is an installed one. Each finding says what is wrong, why it
+    matters and how to fix it. The exit code is 1 if there are any.
+
+    Examples:
+      zoo plugin check                      the package in this folder
+      zoo plugin check ./zoo-mixer
+      zoo plugin check zoo-vit --set depth=2        an installed one; large models made small
+      zoo plugin check ./zoo-mixer --json | jq '.[] | select(.state == "found")'
+    """
+    from zoo_core.testing.package import check_folder, check_installed
+
+    for option in assignments:
+        if "=" not in option:
+            raise click.UsageError(f"--set {option!r} must be OPTION=VALUE")
+    is_path = what in (".", "..") or "/" in what or "\\" in what or Path(what).is_dir()
+    made = check_folder(Path(what), assignments) if is_path else check_installed(what, assignments)
+    outcomes = one_by_one(made, show_outcome)
+    states = [outcome.state for outcome in outcomes]
+    found, skipped = states.count("found"), states.count("skipped")
+    words = [f"{len(states)} checks", "1 finding" if found == 1 else f"{found} findings"]
+    words += [f"{skipped} skipped"] * bool(skipped)
+    return Answer(outcomes, f"\n{', '.join(words)}.", failed=found > 0)
+
+
+def show_outcome(outcome: Outcome) -> None:
+    state = click.style(outcome.state.ljust(8), fg=COLORS[outcome.state])
+    click.echo(f"{state} {outcome.of}: {outcome.check.replace('_', ' ')}")
+    if outcome.what:
+        click.echo(f"         {outcome.what}.")
+    if outcome.why:
+        click.echo(f"         Why it matters: {outcome.why}.")
+        click.echo(f"         To fix it: {outcome.fix}.")

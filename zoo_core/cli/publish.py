@@ -1,4 +1,4 @@
-"""zoo publish."""
+"""zoo publish: the weights of a run, or those that plugins bring along."""
 
 from __future__ import annotations
 
@@ -7,26 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.output import complete_runs, note, print_json, print_table
+from zoo_core.cli.options import complete_runs, runs_option
+from zoo_core.cli.output import Answer, command, note, print_table
 from zoo_core.io.console import size
 from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.runs.run import Run, find_run
 from zoo_core.spec.plugins import load_plugins
 
 if TYPE_CHECKING:
     from zoo_core.publish.publish import Publication
-    from zoo_core.runs.run import Run
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  zoo publish latest --to hf:org/name --dry-run
-  zoo publish latest --to hf:org/name --license mit
-  zoo publish runs/cnn-... --to file:/shared/weights/cnn --tag ours
-  zoo publish latest --to package:zoo-mixer/zoo_mixer --dtype float16
-  zoo publish --all --to hf:org --plugin mixer
-"""
-)
+@command()
 @click.argument("run", required=False, shell_complete=complete_runs)
 @click.option(
     "--to",
@@ -51,66 +43,70 @@ Examples:
     help="Of the file, for package: only; figures are measured again.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the files and the card; publish nothing.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+@runs_option
+def publish_command(
     run: str | None, to: str, everything: bool, plugins: tuple[str, ...], tag: str, license: str,
     full: bool, private: bool, message: str, dtype: str, dry_run: bool, runs: Path | None,
-    as_json: bool,
-) -> None:  # fmt: skip
+) -> Answer:  # fmt: skip
     """Publish the weights of a run, with a card.
 
     RUN is a path, a name in the runs folder, or latest. What was published is pulled again, checked
     and compared with the run before it is listed in your manifest.
-    """
-    from zoo_core.publish.publish import plan
-    from zoo_core.runs.run import find_run
 
+    Examples:
+      zoo publish latest --to hf:org/name --dry-run
+      zoo publish latest --to hf:org/name --license mit
+      zoo publish runs/cnn-... --to file:/shared/weights/cnn --tag ours
+      zoo publish latest --to package:zoo-mixer/zoo_mixer --dtype float16
+      zoo publish --all --to hf:org --plugin mixer
+    """
     packaged = to.startswith("package:")
     if bool(run) == everything:
         raise click.UsageError("name one run, or --all for what plugins bring along")
     if plugins and not everything:
         raise click.UsageError("--plugin is for --all only")
-    if everything:
-        if tag or license or full or packaged or dtype != "float32":
-            raise click.UsageError(
-                "--tag, --license, --full, --dtype and package: are for a run; "
-                "--all publishes what plugins bring along as it is"
-            )
-        _publish_all(to, plugins, message, private, dry_run, as_json)
-        return
-    assert run is not None
-    if packaged:
-        if dry_run or private or message or full:
-            raise click.UsageError(
-                "--dry-run, --full, --private and --message are for repositories"
-            )
-        chosen = find_run(run, runs, trained=True)
-        _ship(chosen, Path(to.removeprefix("package:")), tag, license, dtype, as_json)
-        return
-    if dtype != "float32":
+    if everything and (tag or license or full or packaged or dtype != "float32"):
+        raise click.UsageError(
+            "--tag, --license, --full, --dtype and package: are for a run; "
+            "--all publishes what plugins bring along as it is"
+        )
+    if packaged and (dry_run or private or message or full):
+        raise click.UsageError("--dry-run, --full, --private and --message are for repositories")
+    if dtype != "float32" and not packaged:
         raise click.UsageError("--dtype is for package: only")
-    planned = plan(find_run(run, runs, trained=True), to, tag=tag, license=license, full=full)
-    if dry_run:
-        _show(planned, as_json)
-        return
-    done = _publish_one(planned, message, private)
-    if as_json:
-        print_json(done)
-        return
-    note("Published, pulled again and checked." if done["new"] else "The same bytes were there.")
-    if done["replaced"]:
-        note(f"{done['name']} meant {done['replaced']} before; --tag would give another name.")
-    click.echo(f"{done['name']}  {done['source']}")
+    how = {"message": message, "private": private}
+    if not run:
+        return publish_all(to, plugins, dry_run, how)
+    chosen = find_run(run, runs, trained=True)
+    if packaged:
+        package = Path(to.removeprefix("package:"))
+        return ship_run(chosen, package, tag=tag, license=license, dtype=dtype)
+    from zoo_core.publish.publish import plan
+
+    planned = plan(chosen, to, tag=tag, license=license, full=full)
+    return preview(planned) if dry_run else publish_run(planned, how)
 
 
-def _publish_one(planned: Publication, message: str, private: bool) -> dict[str, Any]:
+def publish_run(planned: Publication, how: dict[str, Any]) -> Answer:
+    done = published(planned, how)
+
+    def show() -> None:
+        new = "Published, pulled again and checked."
+        note(new if done["new"] else "The same bytes were there.")
+        if done["replaced"]:
+            note(f"{done['name']} meant {done['replaced']} before; --tag would give another name.")
+        click.echo(f"{done['name']}  {done['source']}")
+
+    return Answer(done, show)
+
+
+def published(planned: Publication, how: dict[str, Any]) -> dict[str, Any]:
     from zoo_core.publish.publish import publish
 
-    done = publish(planned, message=message, private=private)
+    done = publish(planned, **how)
     return {
         "name": done.weights.name,
-        "source": done.weights.sources[0],
+        "source": f"{done.repository.reference}@{done.revision}",
         "revision": done.revision,
         "new": done.new,
         "sha256": done.weights.sha256,
@@ -118,71 +114,75 @@ def _publish_one(planned: Publication, message: str, private: bool) -> dict[str,
     }
 
 
-def _show(planned: Publication, as_json: bool) -> None:
+def preview(planned: Publication) -> Answer:
+    """What --dry-run shows: the files and the card."""
     from zoo_core.weights.repository import CARD, CONFIG, MODEL
 
-    files = {
-        CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(planned.card.encode()),
-    }  # fmt: skip
-    if as_json:
-        print_json({"to": planned.reference, "name": planned.weights.name, "files": files,
-                    "card": planned.card})  # fmt: skip
-        return
-    note(f"This would be published as {planned.weights.name} to {planned.reference}:")
-    print_table(["file", "#size"], [[name, size(bytes_)] for name, bytes_ in files.items()])
-    click.echo(f"\n{planned.card}")
+    name, card = planned.weights.name, planned.card
+    files = {CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(card.encode())}
+
+    def show() -> None:
+        note(f"This would be published as {name} to {planned.repository.reference}:")
+        print_table(["file", "#size"], [[file, size(used)] for file, used in files.items()])
+        click.echo(f"\n{card}")
+
+    return Answer(
+        {"to": planned.repository.reference, "name": name, "files": files, "card": card}, show
+    )
 
 
-def _ship(run: Run, package: Path, tag: str, license: str, dtype: str, as_json: bool) -> None:
-    from zoo_core.publish.ship import MANIFEST, ship
+def ship_run(run: Run, package: Path, **settings: str) -> Answer:
+    from zoo_core.publish.publish import MANIFEST, ship
 
-    shipped = ship(run, package, tag=tag, license=license, dtype=dtype)
-    if as_json:
-        print_json({"name": shipped.name, "file": shipped.file, "bytes": shipped.bytes,
-                    "sha256": shipped.sha256, "metrics": shipped.metrics})  # fmt: skip
-        return
-    click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
-    hint = f"{package.name}:{MANIFEST}"
-    if not any(hint in record.manifests for record in load_plugins().records):
-        note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')
+    shipped = ship(run, package, **settings)
+
+    def show() -> None:
+        click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
+        hint = f"{package.name}:{MANIFEST}"
+        if not any(hint in record.manifests for record in load_plugins().records):
+            note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')
+
+    names = ("name", "file", "bytes", "sha256", "metrics")
+    return Answer({name: getattr(shipped, name) for name in names}, show)
 
 
-def _publish_all(
-    to: str, plugins: tuple[str, ...], message: str, private: bool, dry_run: bool, as_json: bool
-) -> None:
-    from zoo_core.publish.ship import plan_shipped, shipped
+def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str, Any]) -> Answer:
+    from zoo_core.publish.publish import plan_shipped, shipped
 
     listed = shipped(plugins)
     if not listed:
         which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
-        able = sorted({one.weights.plugin for one in shipped()})
-        raise UsageError(
-            f"{which} brings weights along", f"these do: {', '.join(able)}" if able else ""
-        )
+        able = ", ".join(sorted({one.plugin for one in shipped()}))
+        raise UsageError(f"{which} brings weights along", f"these do: {able}" if able else "")
     plans = [plan_shipped(one, to) for one in listed]  # all of them before anything is sent
+    if dry_run:
+        return preview_all(plans)
     done: list[dict[str, Any]] = []
     for number, planned in enumerate(plans, 1):
-        if dry_run:
-            done.append({"name": planned.weights.name, "to": planned.reference,
-                         "bytes": planned.weights.bytes})  # fmt: skip
-            continue
-        note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.reference}")
+        note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.repository.reference}")
+        hint = f"{number - 1} of {len(plans)} are published; the same command goes on"
         try:
-            done.append(_publish_one(planned, message, private))
-        except (ZooError, KeyboardInterrupt) as error:
-            hint = f"{number - 1} of {len(plans)} are published; the same command goes on"
-            if isinstance(error, KeyboardInterrupt):
-                note(f"\n{hint}")
-                raise
-            raise type(error)(
-                str(error), f"{error.hint}; {hint}" if error.hint else hint
-            ) from error
-    if as_json:
-        print_json(done)
-    elif dry_run:
-        note("This would be published:")
-        print_table(["name", "to", "#size"], [[d["name"], d["to"], size(d["bytes"])] for d in done])
-    else:
+            done.append(published(planned, how))
+        except KeyboardInterrupt:
+            note(f"\n{hint}")
+            raise
+        except ZooError as error:
+            hint = f"{error.hint}; {hint}" if error.hint else hint
+            raise type(error)(str(error), hint) from error
+
+    def show() -> None:
         new = sum(one["new"] for one in done)
         note(f"{new} new, {len(done) - new} were there; all {len(done)} pulled again and checked.")
-        print_table(["name", "source"], [[d["name"], d["source"]] for d in done])
+        print_table(["name", "source"], [[one["name"], one["source"]] for one in done])
+
+    return Answer(done, show)
+
+
+def preview_all(plans: list[Publication]) -> Answer:
+    rows = [(plan.weights.name, plan.repository.reference, plan.weights.bytes) for plan in plans]
+
+    def show() -> None:
+        note("This would be published:")
+        print_table(["name", "to", "#size"], [[name, to, size(used)] for name, to, used in rows])
+
+    return Answer([{"name": name, "to": to, "bytes": used} for name, to, used in rows], show)

@@ -1,4 +1,7 @@
-"""zoo train."""
+"""zoo train, tune and sweep: one training, or many of them.
+
+Settings are checked before anything heavy is imported, so that mistakes come back at once.
+"""
 
 from __future__ import annotations
 
@@ -7,161 +10,268 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoo_core.cli.output import complete_datasets, complete_models, complete_runs, print_json
-from zoo_core.io.console import named
+from zoo_core.cli.options import (
+    PATH,
+    complete_runs,
+    dataset_option,
+    model_argument,
+    set_option,
+    training_options,
+)
+from zoo_core.cli.output import Answer, command, print_table
+from zoo_core.io.console import named, percent
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import (
+    TrainingRequest,
+    choose_recipe,
+    merge,
+    override,
+    parse_settings,
+    read_request,
+)
 
 if TYPE_CHECKING:
-    from zoo_core.train.runner import Reporter
+    from zoo_core.train.runner import Reporter, Result
+    from zoo_core.tune.tuning import SearchResult
+
+# Options that are the same as --set NAME=VALUE, and those that do not change what is trained.
+SETTINGS = ("epochs", "lr", "patience", "seed", "subset", "validation_fraction", "init", "compile")
+CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  zoo train cnn
-  zoo train cnn --recipe paper --epochs 3 --set lr=1e-3 --set model.dropout=0.3
-  zoo train cnn --dataset ./my_pictures           a folder of pictures for each class
-  zoo train cnn --dataset ./my_pictures --init latest   start from trained weights
-  zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
-  zoo train cnn --tune                            search the learning rate, then train
-  zoo train --resume latest
-  torchrun --nproc-per-node 2 -m zoo train cnn    in two processes (needs zoo-core[distributed])
-"""
-)
-@click.argument("model", default="", shell_complete=complete_models)
-@click.option("--dataset", default="", shell_complete=complete_datasets, help="Name or folder.")
+@command(json_help="Print the result as JSON.")
+@model_argument
+@dataset_option
 @click.option("--recipe", default="", help="One of the model's recipes (default: default).")
 @click.option("--epochs", type=int, help="As --set epochs=N.")
 @click.option("--lr", type=float, help="As --set lr=X.")
 @click.option("--seed", type=int, help="As --set seed=N.")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Any other setting."
-)
-@click.option("--config", type=click.Path(path_type=Path), help="TOML file, or a run.json.")
-@click.option("--init", default="", help="Weights to start from: a run or a .safetensors file.")
+@set_option("Any other setting.")
+@click.option("--config", type=PATH, help="TOML file, or a run.json.")
+@click.option("--init", help="Weights to start from: a run or a .safetensors file.")
 @click.option("--resume", default="", shell_complete=complete_runs, help="Go on with this run.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
 @click.option("--tune", is_flag=True, help="First search the learning rate; zoo tune has more.")
-@click.option("--compile", "compiled", is_flag=True, help="As --set compile=true.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs).")
-@click.option(
-    "--checkpoint-every", type=float, default=30.0, show_default=True, metavar="SECONDS",
-    help="How much work a kill may cost.",
-)  # fmt: skip
+@click.option("--compile", is_flag=True, default=None, help="As --set compile=true.")
 @click.option("--no-report", is_flag=True, help="Write no report; zoo report does it later.")
-@click.option("--quiet", is_flag=True, help="No progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(
-    model: str,
-    dataset: str,
-    recipe: str,
-    epochs: int | None,
-    lr: float | None,
-    seed: int | None,
-    assignments: tuple[str, ...],
-    config: Path | None,
-    init: str,
-    resume: str,
-    device: str,
-    tune: bool,
-    compiled: bool,
-    runs: Path | None,
-    checkpoint_every: float,
-    no_report: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+@training_options
+@click.pass_context
+def train_command(
+    ctx: click.Context, /, model: str, dataset: str, config: Path | None, resume: str, **given: Any
+) -> Answer:
     """Train a model.
 
     Settings come from the recipe, then --config, then the options here. Ctrl-C finishes the step,
     saves, and says how to resume; a resumed run ends with the same weights as an undisturbed one.
+
+    Examples:
+      zoo train cnn
+      zoo train cnn --recipe paper --epochs 3 --set lr=1e-3 --set model.dropout=0.3
+      zoo train cnn --dataset ./my_pictures           a folder of pictures for each class
+      zoo train cnn --dataset ./my_pictures --init latest   start from trained weights
+      zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
+      zoo train cnn --tune                            search the learning rate, then train
+      zoo train --resume latest
+      torchrun --nproc-per-node 2 -m zoo train cnn    in two processes (needs zoo-core[distributed])
     """
-    if checkpoint_every <= 0:
-        raise click.UsageError("--checkpoint-every must be above 0 seconds")
-    how: dict[str, Any] = {
-        "runs": runs,
-        "quiet": quiet,
-        "checkpoint_seconds": checkpoint_every,
-    }
+    how = taken(given, CIRCUMSTANCES)
+    recipe, device, no_report = given["recipe"], given["device"], given["no_report"]
     if resume:
-        given = (model, config, assignments, init, epochs, lr, dataset, tune)
-        if any(given) or seed is not None:
-            raise click.UsageError("--resume goes on with the settings of the run; give only RUN")
-        from zoo_core.train.runner import resume as go_on
+        refuse_settings(ctx, "run; give only RUN", "device", "no_report", "recipe", "compile")
+        from zoo_core.train import runner
 
-        on = "" if device == "auto" else device
-        _show(go_on(resume, device=on, report=_reporter(no_report), **how), as_json)
-        return
-
-    # Settings are checked before anything heavy is imported: mistakes come back at once.
-    from zoo_core.spec.registry import registry
-    from zoo_core.spec.settings import (
-        TrainingRequest,
-        choose_recipe,
-        merge,
-        override,
-        parse_settings,
-        read_request,
-    )
-
+        how |= {"device": "" if device == "auto" else device, "report": reporter(no_report)}
+        return trained(runner.resume(resume, **how))
     asked = read_request(config) if config else TrainingRequest()
-    model = model or asked.model
-    if not model:
-        raise click.UsageError("say which MODEL to train; zoo list shows them")
-    entry = registry().models.get(model)
-    shortcuts = {"epochs": epochs, "lr": lr, "seed": seed, "init": init or None}
-    settings = merge(asked.settings, parse_settings(assignments, entry))
-    settings |= {name: value for name, value in shortcuts.items() if value is not None}
-    if compiled:
-        settings["compile"] = True
+    model, dataset = model or asked.model, dataset or asked.dataset
     recipe = recipe or asked.recipe or "default"
+    entry = entry_of(model)
+    settings = merge(asked.settings, settings_of(entry, given))
     override(choose_recipe(entry, recipe), settings)
 
+    from zoo_core.train import runner
     from zoo_core.train.builder import command_line
-    from zoo_core.train.runner import train
 
-    if tune:
-        from zoo_core.tune.tuning import tune as search
+    how |= {"recipe": recipe, "settings": settings, "device": device, "command": command_line()}
+    if given["tune"]:
+        from zoo_core.tune.search import SearchSettings
+        from zoo_core.tune.tuning import run_search
 
-        found = search(
-            model, dataset or asked.dataset, recipe=recipe, settings=settings, device=device,
-            command=command_line(), train=True, **how,
-        )  # fmt: skip
-        _show(found.trained, as_json)
-        return
-    result = train(
-        model,
-        dataset or asked.dataset,
-        recipe=recipe,
-        settings=settings,
-        device=device,
-        command=command_line(),
-        report=_reporter(no_report),
-        **how,
-    )
-    _show(result, as_json)
+        found = run_search(SearchSettings(model=model, dataset=dataset, train=True, **how)).trained
+        assert found is not None
+        return trained(found)
+    return trained(runner.train(model, dataset, report=reporter(no_report), **how))
 
 
-def _reporter(left_out: bool) -> Reporter | None:
+def reporter(left_out: bool) -> Reporter | None:
     from zoo_core.report.write import write_report
 
     return None if left_out else write_report
 
 
-def _show(result: Any, as_json: bool) -> None:
-    if as_json:
-        document = result.run.read()
-        print_json(
-            {
-                "run": str(result.path),
-                "report": str(result.report) if result.report else None,
-                **{key: document[key] for key in ("model", "dataset", "parameters", "result")},
-            }
-        )
-        return
-    figures = [
-        named(name, value) for name, value in result.metrics.items() if isinstance(value, float)
-    ]
-    click.echo(f"Trained in {result.seconds:.1f} s: {', '.join(figures)}.")
-    if result.report:
-        click.echo(f"Report: {result.report}")
-    click.echo(str(result.path))
+def trained(result: Result) -> Answer:
+    document = result.run.read()
+    kept = {key: document[key] for key in ("model", "dataset", "parameters", "result")}
+    figures = {name: value for name, value in result.metrics.items() if isinstance(value, float)}
+    words = ", ".join(named(name, value) for name, value in figures.items())
+    lines = [f"Trained in {result.seconds:.1f} s: {words}."]
+    lines += [f"Report: {result.report}"] * bool(result.report) + [str(result.path)]
+    return Answer({"run": result.path, "report": result.report, **kept}, "\n".join(lines))
+
+
+@command(json_help="Print the result as JSON.")
+@model_argument
+@dataset_option
+@click.option("--preset", default="default", show_default=True, help="default or paper.")
+@click.option("--space", multiple=True, metavar="NAME=KIND:VALUES",
+              help="What to search: log:LOW:HIGH, uniform:LOW:HIGH or choice:A,B (default: lr). "
+              "Values that are lists are set apart by /.")  # fmt: skip
+@click.option("--trials", type=int, help="How many evaluations.")
+@click.option("--searcher", default="", help="tpe (default), random or grid.")
+@click.option("--startup", type=int, help="Trials that TPE draws at random.")
+@click.option("--prune/--no-prune", default=None, help="End trials that cannot win.")
+@click.option("--recipe", default="", help="What the trials start from (default: the preset's).")
+@click.option("--subset", type=float, help="Part of the training set, as --set subset=X.")
+@click.option("--validation", type=float, help="Part of that, as --set validation_fraction=X.")
+@click.option("--epochs", type=int, help="At most, of a trial; as --set epochs=N.")
+@click.option("--patience", type=int, help="As --set patience=N.")
+@click.option("--seed", type=int, help="As --set seed=N.")
+@set_option("Any other setting of all trials.")
+@click.option("--train", is_flag=True, help="Then train the best on everything.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Trials at a time.")
+@click.option("--engine", default="local", show_default=True, help="local or ray.")
+@click.option("--address", default="", help="Of a Ray cluster that runs already.")
+@click.option("--resume", default="", help="Go on with this search: a path, a name or latest.")
+@training_options
+@click.pass_context
+def tune_command(
+    ctx: click.Context, /, model: str, dataset: str, resume: str, **given: Any
+) -> Answer:
+    """Search the settings that train a model best.
+
+    Every trial trains on a part of the training set and is judged by its best validation loss; the
+    test set is not touched. The trials, a report and the best recipe are kept in a folder of runs.
+
+    Examples:
+      zoo tune mlp                             the learning rate, with trials that end early
+      zoo tune mlp --preset paper --train      the published search, then train with what it found
+      zoo tune cnn --space lr=log:1e-4:1e-2 --space model.dropout=uniform:0:0.6 --trials 20
+      zoo tune cnn --space batch_size=choice:64,128 --space model.channels=choice:16,32/32,64,128
+      zoo tune --resume latest                 after Ctrl-C, a kill, a power cut
+    """
+    given["validation_fraction"] = given.pop("validation")
+    return search(ctx, "tune", model, dataset, resume, given)
+
+
+@command(json_help="Print the result as JSON.")
+@model_argument
+@dataset_option
+@click.option("--grid", multiple=True, metavar="NAME=A,B,C",
+              help="A setting and its values, lists among them set apart by /.")  # fmt: skip
+@click.option("--recipe", default="default", show_default=True, help="What all runs start from.")
+@click.option("--subset", type=float, help="Part of the training set, as --set subset=X.")
+@click.option("--epochs", type=int, help="As --set epochs=N.")
+@click.option("--seed", type=int, help="As --set seed=N.")
+@set_option("Any other setting of all runs.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Runs at a time.")
+@click.option("--resume", default="", help="Go on with this sweep: a path, a name or latest.")
+@training_options
+@click.pass_context
+def sweep_command(
+    ctx: click.Context, /, model: str, dataset: str, resume: str, **given: Any
+) -> Answer:
+    """Train a model with every combination of some settings.
+
+    Each combination is a run with weights and test figures. A run that fails or learns nothing is
+    a row of the table, not the end. The best is chosen by validation accuracy where the recipe has
+    a validation_fraction, and otherwise by test accuracy.
+
+    Examples:
+      zoo sweep fashion_cnn --grid lr=0.001,0.01,0.1 --grid optimizer=adam,sgd
+      zoo sweep cnn --grid model.channels=16,32/32,64,128 --epochs 3 --subset 0.1
+      zoo sweep --resume latest
+    """
+    given["space"] = given.pop("grid")
+    return search(ctx, "sweep", model, dataset, resume, given)
+
+
+def search(
+    ctx: click.Context, kind: str, model: str, dataset: str, resume: str, given: dict[str, Any]
+) -> Answer:
+    """What was typed, as the settings of a search; one that goes on keeps those that it has."""
+    from zoo_core.train.builder import command_line
+    from zoo_core.tune.search import SearchSettings
+    from zoo_core.tune.tuning import run_search
+
+    asked = {"kind": kind, "command": command_line(), **taken(given, CIRCUMSTANCES)}
+    if resume:
+        refuse_settings(ctx, "search", "train")
+        asked |= {"resume": resume, "train": given.get("train", False)}
+    else:
+        settings = settings_of(entry_of(model), given)
+        asked |= {"model": model, "dataset": dataset, "settings": settings, **given}
+    return searched(run_search(SearchSettings(**asked)))
+
+
+def searched(result: SearchResult) -> Answer:
+    from zoo_core.tune.report import settings_text, table_of
+
+    plan, document = result.search.plan(), result.search.read()
+    final = document.get("result") or {}
+
+    def show() -> None:
+        print_table(*table_of(plan, result.trials, document["dataset"]["classes"]))
+        epochs = sum(trial.epochs for trial in result.trials)
+        best = settings_text(result.best.parameters)
+        click.echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: {best}.")
+        if result.trained:
+            accuracy = final.get("accuracy")
+            reached = "" if accuracy is None else f", accuracy {percent(accuracy)}"
+            click.echo(f"Trained on everything: {result.trained.path}{reached}")
+        click.echo(f"Recipe: {result.search.best_file}")
+        if result.report:
+            click.echo(f"Report: {result.report}")
+        click.echo(result.path)
+
+    return Answer(
+        {
+            "search": result.path,
+            "best": result.best.to_dict(),
+            "recipe": result.search.best_file,
+            "trials": [trial.to_dict() for trial in result.trials],
+            "report": result.report,
+            "trained": result.trained.path if result.trained else None,
+            "result": final or None,
+        },
+        show,
+    )
+
+
+# ---------------------------------------------------------------- what was typed
+
+
+def entry_of(model: str) -> ModelEntry:
+    if not model:
+        raise click.UsageError("say which MODEL to train; zoo list shows them")
+    return registry().models.get(model)
+
+
+def taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Take the options of these names out of those that were given."""
+    return {name: given.pop(name) for name in names if name in given}
+
+
+def settings_of(entry: ModelEntry, given: dict[str, Any]) -> dict[str, Any]:
+    """Take what was typed with --set, and with the options that stand for it, out of the rest."""
+    settings = parse_settings(given.pop("assignments"), entry)
+    typed = taken(given, SETTINGS)
+    return settings | {name: value for name, value in typed.items() if value not in (None, "")}
+
+
+def refuse_settings(ctx: click.Context, whose: str, *allowed: str) -> None:
+    """A run or a search goes on with what it was started with."""
+    fine = {"resume", *CIRCUMSTANCES, *allowed}
+    for name in ctx.params:
+        typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if typed and name not in fine:
+            raise click.UsageError(f"--resume goes on with the settings of the {whose}")

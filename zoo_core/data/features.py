@@ -27,7 +27,6 @@ KEY_FORMAT = 1  # of the files; also raised when `Preprocess` begins to compute 
 FEATURE_DTYPES = ("float16", "float32")
 SUFFIX = ".safetensors"
 ALIGNED = 64  # bytes, of the array in the file
-EXPORT_ENDINGS = (".npz", SUFFIX)
 
 
 @dataclass(frozen=True, kw_only=True)

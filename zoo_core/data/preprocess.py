@@ -18,9 +18,10 @@ import numpy as np
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.ops import LUMA, Ops, open_ops
 from zoo_core.io.errors import OptionError, check_names
-from zoo_core.spec.recipe import Rule, check_rules, count, one_of
+from zoo_core.spec.recipe import Rule, between, check_rules, one_of
 
 SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
+LARGEST = 16384  # pixels of a side
 
 
 def _numbers(value: Any) -> bool:
@@ -29,8 +30,10 @@ def _numbers(value: Any) -> bool:
 
 
 RULES = {
-    **dict.fromkeys(("size", "channels", "stored_size", "stored_channels"), count()),
-    "resize": count(0),
+    # Checked before anything of that size is made: records come from strangers too.
+    **dict.fromkeys(("channels", "stored_channels"), between(1, 64)),
+    **dict.fromkeys(("size", "stored_size"), between(1, LARGEST)),
+    "resize": between(0, LARGEST),
     "interpolation": one_of("bilinear", "bicubic"),
     **dict.fromkeys(("mean", "std"), Rule(_numbers, "one number for each channel")),
 }

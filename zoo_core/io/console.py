@@ -1,6 +1,7 @@
-"""Figures as people read them, the same wherever they are shown.
+"""What people read: sentences of the library, figures, a progress bar.
 
-A progress bar for work that takes a while: on a terminal only, on standard error, then gone.
+The library speaks through the logger `zoo` and configures nothing; the command line shows all of it
+on standard error. `logging.getLogger("zoo").setLevel("ERROR")` silences `zoo.load`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,46 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+
+_shown = False
+
+
+def say(sentence: str) -> None:
+    """Tell what happens: a message of level INFO."""
+    _logger().info("%s", sentence)
+
+
+def warn(sentence: str) -> None:
+    """Tell what is wrong and was worked around: a message of level WARNING."""
+    _logger().warning("%s", sentence)
+
+
+def show_on_stderr() -> None:
+    """Print what `say` and `warn` get, as the command line does."""
+    global _shown
+    _shown = True
+
+
+def _logger() -> logging.Logger:
+    # Imported, and set up for show_on_stderr, at the first sentence: most commands have none, and
+    # the import would cost each of them 3 ms.
+    import logging
+
+    logger = logging.getLogger("zoo")
+    if _shown and not logger.handlers:
+
+        class Printer(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                start = "Warning: " if record.levelno >= logging.WARNING else ""
+                print(f"{start}{record.getMessage()}", file=sys.stderr, flush=True)
+
+        logger.addHandler(Printer())
+        logger.setLevel(logging.INFO)
+    return logger
 
 
 def label(name: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 
 class ZooError(Exception):
@@ -97,11 +98,20 @@ def check_names(owner: str, given: Iterable[str], known: Collection[str]) -> Non
             raise OptionError(f"{owner} has no option {name!r}", hint)
 
 
+@contextmanager
+def os_errors(sentence: str) -> Iterator[None]:
+    """Turn an OSError into the sentence that says what could not be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise ZooError(f"{sentence}: {error.strerror or error}") from error
+
+
 class Finding(AssertionError):
     """Raised by a check. An AssertionError, so that pytest shows it as a failed test."""
 
     def __init__(self, what: str, why: str, fix: str) -> None:
-        super().__init__(f"{what}.\n  Why it matters: {why}.\n  To mend it: {fix}.")
+        super().__init__(f"{what}.\n  Why it matters: {why}.\n  To fix it: {fix}.")
         self.what, self.why, self.fix = what, why, fix
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from zoo_core.io.errors import MissingDependency, PluginError
 
-# Where a package that is missing comes from, when it is an extra of zoo-core.
+
+class Extra(NamedTuple):
+    """What pip installs with `zoo-core[name]`."""
+
+    purpose: str
+    packages: tuple[str, ...]  # the first of them stands for all
+
+
 EXTRAS = {
-    "torch": "torch",
-    "hyperopt": "tune",
-    "matplotlib": "report",
-    "jinja2": "report",
-    "ray": "ray",
-    "accelerate": "distributed",
-    "onnx": "onnx",
-    "onnxruntime": "onnx",
-    "onnxscript": "onnx",
+    "torch": Extra("training and using torch models", ("torch",)),
+    "report": Extra("pictures in reports", ("matplotlib", "sklearn")),
+    "tune": Extra("zoo tune", ("hyperopt",)),
+    "ray": Extra("zoo tune on several machines", ("ray",)),
+    "distributed": Extra("training in several processes", ("accelerate",)),
+    "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),
 }
 
 
@@ -48,9 +52,11 @@ def resolve(target: str, needed_for: str) -> Any:
 
 def missing_dependency(package: str, needed_for: str) -> MissingDependency:
     """The error for a package that has to be installed first."""
-    wanted = f"'zoo-core[{EXTRAS[package]}]'" if package in EXTRAS else package
+    wanted = next(
+        (f"'zoo-core[{name}]'" for name, e in EXTRAS.items() if package in e.packages), ""
+    )
     return MissingDependency(
-        f"{needed_for} needs {package}, which is not installed", f"pip install {wanted}"
+        f"{needed_for} needs {package}, which is not installed", f"pip install {wanted or package}"
     )
 
 

@@ -1,144 +1,131 @@
-"""From a run to published weights: one commit, pulled again and checked, then the manifest."""
+"""From a run to published weights: one commit, pulled again and checked, then the list.
+
+Weights can also travel in a plugin's own package; whoever installs the wheel has them, without any
+network, and `plan_shipped` plans how they go from there to a hub.
+
+    zoo_mixer/weights.json                       the list that `zoo_manifests` names
+    zoo_mixer/weights/mixer.cifar10.safetensors
+    zoo_mixer/weights/mixer.cifar10.json         how they were trained, for the card
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
+from zoo_core.io.documents import write_document
 from zoo_core.io.errors import HubError, UsageError, WeightsError
-from zoo_core.io.files import atomic_write, user_manifest
-from zoo_core.io.tensors import to_bytes
+from zoo_core.io.files import atomic_write, lock_of, user_manifest
+from zoo_core.io.tensors import FLOATS, to_bytes
 from zoo_core.publish.card import card, training_of
 from zoo_core.runs.run import Run
-from zoo_core.spec.framework import framework_of
 from zoo_core.spec.recipe import NAME
 from zoo_core.spec.settings import ALWAYS, FIELDS, as_typed
-from zoo_core.use.load import answers, load_found
-from zoo_core.weights.manifest import Weights, all_weights, changing, parse, read
-from zoo_core.weights.references import find, of_run
-from zoo_core.weights.repository import (
-    CARD,
-    CONFIG,
-    MODEL,
-    Repository,
-    is_repository,
-    open_repository,
-)
-from zoo_core.weights.verify import Checked, Found, check, model_of
+from zoo_core.use.load import answers, load_model
+from zoo_core.use.predict import measure
+from zoo_core.weights import manifest
+from zoo_core.weights.manifest import USERS, Weights, changing, is_packaged, packaged_file
+from zoo_core.weights.references import obtain_anew, of_run, of_weights
+from zoo_core.weights.repository import CARD, CONFIG, MODEL, Files, Repository, open_repository
+from zoo_core.weights.verify import Verified, check
 
 FULL = "full.safetensors"  # of a run: the weights with everything inside
+MANIFEST = "weights.json"  # of a package
+TOLERANCE = 0.001  # of accuracy that a smaller dtype may cost
 
 
 @dataclass(frozen=True)
 class Publication:
-    """Everything that would be published, before anything is."""
+    """Everything that is to be published and, once it is, as which revision."""
 
     weights: Weights
-    found: Found
+    verified: Verified
     card: str
-    reference: str  # of the repository
+    repository: Repository
+    revision: str = ""
+    new: bool = False  # the repository did not hold the same bytes already
+    replaced: str = ""  # what the name meant in your manifest before
 
     @property
     def config(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self.weights), indent=2) + b"\n"
-
-
-@dataclass(frozen=True)
-class Published:
-    weights: Weights
-    revision: str
-    new: bool  # False where the repository held the same bytes already
-    replaced: str = ""  # what the name meant in your manifest before
+        entry = structs.replace(self.weights, sources=())
+        return msgspec.json.format(msgspec.json.encode(entry), indent=2) + b"\n"
 
 
 def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = False) -> Publication:
-    """Check a run and describe what its publication would be; `full` as below."""
-    if not is_repository(to):
-        raise UsageError(
-            f"{to!r} is no place to publish to",
-            "write hf:ORGANISATION/NAME, file:FOLDER or package:FOLDER",
-        )
-    repository, revision = open_repository(to)
-    if revision:
-        raise UsageError(f"a publication makes its own revision; leave out @{revision}")
-    weights, found = entry_of(run, tag=tag, license=license, full=full)
-    refuse_taken_name(weights)
-    text = card(weights, training_of(run.read()), repository.reference)
-    return Publication(weights, found, text, repository.reference)
-
-
-def entry_of(
-    run: Run, *, tag: str = "", license: str = "", full: bool = False
-) -> tuple[Weights, Found]:
-    """What a manifest would say about the weights of a run, once these are checked.
+    """Check a run and describe what its publication would be.
 
     full: with the backbone inside, where the run's own file only names it.
     """
-    document = run.read()
-    checked = check(of_run(run))
+    repository, revision = open_repository(to)
+    if revision:
+        raise UsageError(f"a publication makes its own revision; leave out @{revision}")
+    weights, verified = _entry_of(run, tag, license, full)
+    _refuse_taken_name(weights)
+    text = card(weights, training_of(verified.located.run), repository.reference)
+    return Publication(weights, verified, text, repository)
+
+
+def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Weights, Verified]:
+    """What a list would say about the weights of a run, once these are checked."""
+    verified = check(of_run(run))
+    entry, *_ = verified.model
     if full:
-        checked = check(_whole(run, checked))
-    found, file = checked.found, checked.file
-    if len(file.dtypes) != 1:
-        raise WeightsError(f"{file.path} mixes floats of several dtypes")
+        verified = _whole(verified)
+    located, document = verified.located, verified.located.run
+    dtypes = {place.dtype for place in verified.header.places.values()} & set(FLOATS)
+    if len(dtypes) != 1:
+        raise WeightsError(f"{located.path} mixes floats of several dtypes")
     model, dataset = document["model"], document["dataset"]["name"]
     tag = tag or re.sub(r"[^a-z0-9]+", "_", Path(dataset).name.lower()).strip("_") or "weights"
     if NAME.fullmatch(tag) is None:
-        raise UsageError(f"{tag!r} is no tag", "lower-case letters, digits, _ and -")
+        raise UsageError(f"{tag!r} cannot be a tag", "lower-case letters, digits, _ and -")
     weights = Weights(
         name=f"{model['name']}.{tag}",
         model=model["name"],
         plugin=model["plugin"],
         distribution=model["distribution"],
-        config=_without_paths(found),
-        dataset=tag if os.sep in dataset else dataset,  # not where the pictures are on this disk
-        classes=found.classes,
-        preprocess=dict(found.preprocess),
+        # A path of this disk, weights to start from say, is not published.
+        config={
+            name: entry.options[name] if _is_path(value) else value
+            for name, value in located.config.items()
+        },
+        dataset=tag if os.sep in dataset else dataset,
+        classes=located.classes,
+        preprocess=dict(located.preprocess),
         file=MODEL,
-        sha256=file.sha256,
-        bytes=file.bytes,
-        dtype=file.dtypes.pop(),
+        sha256=verified.sha256,
+        bytes=verified.bytes,
+        dtype=dtypes.pop(),
         parameters=document["parameters"]["total"],
-        metrics=dict(found.metrics),
+        metrics=dict(located.metrics),
         recipe=_recipe(document["recipe"]),
         license=license,
         sources=(),
     )
-    return parse(msgspec.json.encode(weights), Weights, f"the entry of {run.name}"), found
+    encoded = msgspec.json.encode(weights)
+    return manifest.parse(encoded, Weights, f"the entry of {run.name}"), verified
 
 
-def _whole(run: Run, checked: Checked) -> Found:
+def _whole(verified: Verified) -> Verified:
     """The same model in a file that needs no other one; it is kept in the run."""
-    found = checked.found
-    entry, config = model_of(found)
-    config, tensors = framework_of(entry).whole(entry, config, checked.tensors)
-    told = json.loads(checked.file.header.metadata["zoo"]) | {"config": config}
-    data = to_bytes(tensors, json.dumps(told, sort_keys=True))
-    with atomic_write(run.path / FULL) as temporary:
-        temporary.write_bytes(data)
-    return replace(
-        found, path=run.path / FULL, config=config, bytes=len(data),
-        sha256=hashlib.sha256(data).hexdigest(),
-    )  # fmt: skip
-
-
-def _without_paths(found: Found) -> dict[str, Any]:
-    """The options of the model; a path of this disk, weights to start from say, is none of them."""
-    defaults = model_of(found)[0].options
-    return {
-        name: defaults[name] if isinstance(value, str) and Path(value).is_absolute() else value
-        for name, value in found.config.items()
-    }
+    entry, config, framework = verified.model
+    config, tensors = framework.whole(entry, config, verified.tensors)
+    told = json.loads(verified.header.metadata["zoo"]) | {"config": config}
+    path = verified.located.path.with_name(FULL)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(to_bytes(tensors, json.dumps(told, sort_keys=True)))
+    return check(replace(verified.located, path=path, config=config, sha256="", bytes=None))
 
 
 def _recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,74 +133,166 @@ def _recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for name, value in recipe.items():
         if isinstance(value, Mapping):
-            kept |= {f"{name}.{option}": _plain(item) for option, item in value.items()}
+            for option, item in value.items():
+                kept[f"{name}.{option}"] = Path(item).name if _is_path(item) else item
         elif name in ALWAYS or as_typed(value) != as_typed(FIELDS.get(name)):
             kept[name] = "trained weights" if name == "init" else value
     return kept
 
 
-def _plain(value: Any) -> Any:
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and Path(value).is_absolute()
 
 
-def publish(plan: Publication, *, message: str = "", private: bool = False) -> Published:
-    """Publish, pull what was published into an empty cache, check it, and list it."""
-    expected = answers(load_found(plan.found))
-    repository, _ = open_repository(plan.reference)
-    with tempfile.TemporaryDirectory() as folder:
-        config, readme = Path(folder) / CONFIG, Path(folder) / CARD
-        config.write_bytes(plan.config)
-        readme.write_text(plan.card, "utf-8")
-        files = {CONFIG: config, MODEL: plan.found.path, CARD: readme}
-        before = _newest(repository)
-        revision = repository.publish(
-            files, message or f"{plan.weights.name}, {plan.weights.sha256[:12]}", private
-        )
+def _refuse_taken_name(weights: Weights) -> None:
+    """Before anything is sent: what could not be listed afterwards."""
+    listed, problems = manifest.all_weights()
+    if USERS in problems:
+        raise problems[USERS]
+    for who, other in listed:
+        same = (other.name, other.plugin) == (weights.name, weights.plugin)
+        if same and who != USERS and other.sha256 != weights.sha256:
+            what = f"{who} lists other weights called {weights.name}"
+            raise UsageError(what, "choose another tag with --tag")
+
+
+def publish(plan: Publication, *, message: str = "", private: bool = False) -> Publication:
+    """Publish, pull what was published into an empty folder, check it, and list it."""
+    expected = answers(load_model(plan.verified))
+    weights, repository, located = plan.weights, plan.repository, plan.verified.located
+    before, message = "", message or f"{weights.name}, {weights.sha256[:12]}"
+    with suppress(HubError):
+        before = repository.resolve("")
+    files: Files = {CONFIG: plan.config, MODEL: located.path, CARD: plan.card.encode()}
+    revision = repository.publish(files, weights.sha256, message, private)
     pinned = f"{repository.reference}@{revision}"
-    with _empty_cache():
-        found = find(pinned)
-        if found.sha256 != plan.weights.sha256 or answers(load_found(found)) != expected:
-            raise WeightsError(
-                f"{pinned} does not give what {plan.found.source} gives; it is not listed"
-            )
-    weights = msgspec.structs.replace(plan.weights, sources=(pinned,))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        pulled = obtain_anew(repository, revision, Path(folder))
+        if pulled.sha256 != weights.sha256 or answers(load_model(pulled)) != expected:
+            what = f"{pinned} does not give what {located.source} gives"
+            raise WeightsError(f"{what}; it is not listed")
     with changing(user_manifest()) as entries:
         known = entries.get(weights.name)
+        old = known.sources if known else ()
+        packaged = filter(is_packaged, old if known and known.sha256 == weights.sha256 else ())
+        weights = structs.replace(weights, sources=(*packaged, pinned))
         entries[weights.name] = weights
-    replaced = known.sources[0] if known and known.sources and known != weights else ""
-    return Published(weights, revision, revision != before, replaced)
+    replaced = [source for source in old if not is_packaged(source) and source != pinned]
+    return replace(
+        plan, weights=weights, revision=revision, new=revision != before,
+        replaced=replaced[0] if replaced else "",
+    )  # fmt: skip
 
 
-def refuse_taken_name(weights: Weights) -> None:
-    """Before anything is sent: what could not be listed afterwards."""
-    if user_manifest().exists():
-        read(user_manifest())
-    for one in all_weights()[0]:
-        same = one.weights.name == weights.name and one.weights.plugin == weights.plugin
-        if same and one.manifest != "your manifest" and one.weights.sha256 != weights.sha256:
-            raise UsageError(
-                f"{one.manifest} lists other weights called {weights.name}",
-                "choose another tag with --tag",
-            )
+# ---------------------------------------------------------------- in packages
 
 
-def _newest(repository: Repository) -> str:
+def ship(
+    run: Run, package: Path, *, tag: str = "", license: str = "", dtype: str = "float32"
+) -> Weights:
+    """Put the weights of a run into the folder of a package, and list them there."""
+    if not (package / "__init__.py").is_file():
+        raise UsageError(
+            f"{package} is not a Python package: it has no __init__.py",
+            "name the folder that holds plugin.py, package:zoo-mixer/zoo_mixer for example",
+        )
+    weights, verified = _entry_of(run, tag, license)
+    file = f"weights/{weights.name}.safetensors"
+    path, same = package / file, dtype == weights.dtype
+    content = verified.located.path.read_bytes() if same else _converted(verified, dtype)
     try:
-        return repository.resolve("")
-    except HubError:
-        return ""
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(content)
+            located = replace(verified.located, path=temporary, sha256="", bytes=None, dtype=dtype)
+            copy = check(located)
+            figures = _figures_of_copy(copy, verified)
+        write_document(path.with_suffix(".json"), training_of(verified.located.run))
+    except OSError as error:
+        raise WeightsError(f"{path} could not be written: {error.strerror}") from error
+    weights = structs.replace(
+        weights, file=file, sha256=copy.sha256, bytes=copy.bytes, dtype=dtype,
+        metrics=weights.metrics | figures, sources=(f"package:{file}",),
+    )  # fmt: skip
+    with changing(package / MANIFEST) as entries:
+        entries[weights.name] = weights
+    lock_of(package / MANIFEST).unlink(missing_ok=True)  # a package is no place for it
+    return weights
 
 
-@contextmanager
-def _empty_cache() -> Iterator[None]:
-    """A cache that has nothing, so that nothing in it can stand in for what was published."""
-    before = os.environ.get("ZOO_CACHE")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["ZOO_CACHE"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["ZOO_CACHE"]
-            else:
-                os.environ["ZOO_CACHE"] = before
+def _converted(verified: Verified, dtype: str) -> bytes:
+    import numpy as np
+
+    tensors = {
+        name: array.astype(dtype) if array.dtype.kind == "f" else array
+        for name, array in verified.tensors.items()
+    }
+    large = [name for name, array in tensors.items() if not np.isfinite(array).all()]
+    if large:
+        source = verified.located.source
+        raise WeightsError(f"{large[0]} of {source} has numbers too large for {dtype}")
+    return to_bytes(tensors, verified.header.metadata.get("zoo", ""))
+
+
+def _figures_of_copy(copy: Verified, verified: Verified) -> dict[str, float]:
+    """What has to be said anew of a copy in another dtype; refused if it is not as good."""
+    located, model = verified.located, load_model(copy)
+    if copy.sha256 == verified.sha256:
+        if answers(model) != answers(load_model(verified)):
+            raise WeightsError(f"{copy.located.path} does not give what {located.source} gives")
+        return {}
+    measured = measure(model, located.dataset, located.data_options, located.task_options)
+    named = {f"test_{name}": value for name, value in measured.items()}
+    figures = {name: value for name, value in named.items() if name in located.metrics}
+    before, now = (m.get("test_accuracy", 0.0) for m in (located.metrics, figures))
+    if abs(before - now) > TOLERANCE:
+        what = f"{100 * now:.2f} % instead of {100 * before:.2f} %"
+        raise WeightsError(f"in {copy.located.dtype} the accuracy is {what}", "try float32")
+    return figures
+
+
+def shipped(plugins: Sequence[str] = ()) -> list[Weights]:
+    """The weights that installed plugins bring along, all or those of some plugins or packages."""
+    return [
+        weights
+        for _, weights in manifest.all_weights()[0]
+        if packaged_file(weights)
+        and (not plugins or {weights.plugin, weights.distribution} & set(plugins))
+    ]
+
+
+def plan_shipped(weights: Weights, organisation: str) -> Publication:
+    """The publication of shipped weights: the same bytes in a repository of their name."""
+    path = packaged_file(weights)
+    assert path is not None
+    if not re.fullmatch(r"hf:[^/]+|file:.+", organisation):
+        what = f"{organisation!r} is not a place for several repositories"
+        raise UsageError(what, "write hf:ORGANISATION or file:FOLDER")
+    repository, _ = open_repository(f"{organisation}/{weights.name.replace('.', '-')}")
+    weights = structs.replace(weights, file=MODEL)
+    _refuse_taken_name(weights)
+    told = path.with_suffix(".json")
+    try:
+        text = card(weights, json.loads(told.read_text("utf-8")), repository.reference)
+    except (OSError, ValueError, LookupError) as error:
+        raise WeightsError(
+            f"{told} does not say how {weights.name} was trained: {error}",
+            "zoo publish RUN --to package:FOLDER writes it",
+        ) from error
+    return Publication(weights, check(of_weights(weights, path)), text, repository)
+
+
+def list_shipped() -> None:
+    """Bring your manifest up to date with the lists of the plugins in this clone.
+
+    In `make manifest` that is weights_manifest.json, which ZOO_MANIFEST names. What a repository
+    holds stays listed, as long as the bytes are the same.
+    """
+    plugins = manifest.core_manifest().parent / "plugins"
+    listed = [weights for who, weights in manifest.all_weights()[0] if who != USERS]
+    with changing(user_manifest()) as entries:
+        for name in [n for n, old in entries.items() if any(map(is_packaged, old.sources))]:
+            del entries[name]
+        for weights in listed:
+            file = packaged_file(weights)
+            if file and file.is_relative_to(plugins):
+                entries[weights.name] = structs.replace(weights, file=MODEL)

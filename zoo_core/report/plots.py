@@ -1,33 +1,24 @@
-"""Draws the pictures of a run: its course, its classes, what it saw."""
+"""Draws the plots of runs: their course, classes, what they saw, several side by side."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from zoo_core.io.console import percent
-from zoo_core.report.drawing import (
-    COLOURS,
-    COLOURS_OF_CLASSES,
-    INK,
-    MISTAKE,
-    SPLIT_STYLE,
-    End,
-    dot,
-    epoch_axes,
-    label_ends,
-    new_figure,
-    save,
-    short,
-    tidy,
-)
-from zoo_core.runs.summary import ClassScore, Confusion, Curves
+from zoo_core.report import look
+from zoo_core.report.text import Facts
+from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
+from zoo_core.use.predict import Attention
 
 # ---------------------------------------------------------------- the course of a run
 
@@ -36,40 +27,40 @@ def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: i
     """A panel for each metric, with a line for each split that has it; `unit` is the loss's."""
     columns = min(len(curves), 2 if len(curves) in (2, 4) else 3)
     rows = math.ceil(len(curves) / columns)
-    figure = new_figure(4.6 * columns, 3.3 * rows + 0.3, title)
-    for index, (metric, splits) in enumerate(curves.items()):
-        axes = figure.add_subplot(rows, columns, index + 1)
+    figure, panels = look.new_figure(4.6 * columns, 3.3 * rows + 0.3, title, columns, rows)
+    for axes in panels[len(curves) :]:
+        axes.remove()
+    for axes, (metric, splits) in zip(panels, curves.items(), strict=False):
         ends = []
         for split, (epochs, values) in splits.items():
-            style = SPLIT_STYLE[split]
-            axes.plot(epochs, values, marker=dot(epochs), markersize=4, **style)
+            style = look.SPLIT_STYLE[split]
+            axes.plot(epochs, values, marker=look.dot(epochs), markersize=4, **style)
             value = f"{100 * values[-1]:.1f} %" if "accuracy" in metric else f"{values[-1]:.4g}"
-            ends.append(End(epochs[-1], values[-1], f"{split} {value}", style["color"]))
-        epoch_axes(axes, metric, splits.values(), unit)
+            ends.append(look.End(epochs[-1], values[-1], f"{split} {value}", style["color"]))
+        look.epoch_axes(axes, metric, splits.values(), unit)
         if best_epoch:
             top = "accuracy" not in metric  # away from where the lines end
             late = best_epoch > np.mean(axes.get_xlim())
-            axes.axvline(best_epoch, color=INK, linewidth=0.8, linestyle=":")
+            axes.axvline(best_epoch, color=look.INK, linewidth=0.8, linestyle=":")
             axes.annotate(
-                f" best epoch: {best_epoch} ", (best_epoch, 0.98 if top else 0.02), color=INK,
+                f" best epoch: {best_epoch} ", (best_epoch, 0.98 if top else 0.02), color=look.INK,
                 xycoords=("data", "axes fraction"), fontsize=8.5, va="top" if top else "bottom",
                 ha="right" if late else "left",
             )  # fmt: skip
-        label_ends(axes, ends)
-    save(figure, path)
+        look.label_ends(axes, ends)
+    look.save(figure, path)
 
 
 def draw_rate(path: Path, points: Sequence[tuple[int, float]]) -> None:
     """The learning rate at each epoch."""
     epochs, rates = zip(*points, strict=True)
-    figure = new_figure(5.2, 2.5, "Learning rate")
-    axes = figure.add_subplot()
-    axes.plot(epochs, rates, color=COLOURS[0], marker=dot(epochs), markersize=4)
+    figure, (axes,) = look.new_figure(5.2, 2.5, "Learning rate")
+    axes.plot(epochs, rates, color=look.COLOURS[0], marker=look.dot(epochs), markersize=4)
     axes.set_ylim(bottom=0)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
-    tidy(axes, "epoch", "learning rate")
+    look.tidy(axes, "epoch", "learning rate")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    save(figure, path)
+    look.save(figure, path)
 
 
 # ---------------------------------------------------------------- classes
@@ -83,34 +74,34 @@ def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, tit
     cell = 72 * side / len(classes)  # in points, as font sizes are
     font = float(np.clip(0.8 * cell, 5.0, 9.5))
     step = math.ceil(font / (0.95 * cell))  # where names would touch, some are left out
-    names = [short(name, 22) for name in classes]
+    names = [look.short(name, 22) for name in classes]
     longest = 0.62 * font * max(map(len, names))
     flat = longest < cell
-    figure = new_figure(side + longest / 72 + 1.5, side + (font if flat else longest) / 72 + 0.9)
-    figure.set_layout_engine("compressed")  # made for pictures, whose sides are fixed
-    axes = figure.add_subplot()
-    axes.set_title(short(title, 80), loc="left", fontsize=11, color=INK)
+    width, height = side + longest / 72 + 1.5, side + (font if flat else longest) / 72 + 0.9
+    figure, (axes,) = look.new_figure(width, height)
+    figure.set_layout_engine("compressed")  # made for images, whose sides are fixed
+    axes.set_title(look.short(title, 80), loc="left", fontsize=11, color=look.INK)
     # Less than linear, because the mistakes are what one looks for and each is a small share.
     image = axes.imshow(shares, cmap="Blues", norm=PowerNorm(0.6, 0, 1), interpolation="nearest")
-    tidy(axes, "predicted class", "true class", grid=False)
+    look.tidy(axes, "predicted class", "true class", grid=False)
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0 if step == 1 else 2, labelsize=font)
     places = range(0, len(classes), step)
     axes.set_xticks(places, names[::step], rotation=0 if flat else 90)
     axes.set_yticks(places, names[::step])
     if len(classes) <= 20:
-        digits = len(str(counts.max()))
-        size = float(np.clip(1.3 * cell / max(digits, 2), 4.5, 9.5))
+        digits = max(len(str(counts.max())), 2)
+        size = float(np.clip(1.3 * cell / digits, 4.5, 9.5))
         for (i, j), count in np.ndenumerate(counts):
-            colour = "white" if shares[i, j] > 0.45 else INK
+            colour = "white" if shares[i, j] > 0.45 else look.INK
             if count:
                 axes.text(j, i, f"{count}", ha="center", va="center", color=colour, fontsize=size)
     bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=25, pad=0.02)
     bar.set_ticks([0, 0.05, 0.2, 0.5, 1], labels=["0 %", "5 %", "20 %", "50 %", "100 %"])
-    bar.set_label("share of the true class", color=INK, fontsize=9)
-    bar.ax.tick_params(labelsize=8, colors=INK, length=2)
+    bar.set_label("share of the true class", color=look.INK, fontsize=9)
+    bar.ax.tick_params(labelsize=8, colors=look.INK, length=2)
     bar.outline.set_visible(False)
-    save(figure, path)
+    look.save(figure, path)
 
 
 MANY = 50  # classes that fit into one picture of bars
@@ -121,74 +112,74 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
     shown: list[ClassScore | None] = list(scores)
     if len(scores) > MANY:
         shown[15:-15] = [None]
-    figure = new_figure(6.4, 0.2 * len(shown) + 1.1, title)
-    axes = figure.add_subplot()
+    figure, (axes,) = look.new_figure(6.4, 0.2 * len(shown) + 1.1, title)
     for place, score in enumerate(shown):
         if score is None:
             text = f"{len(scores) - 30} classes between these"
-            axes.text(0.01, place, text, va="center", fontsize=8.5, style="italic", color=INK)
+            axes.text(0.01, place, text, va="center", fontsize=8.5, style="italic", color=look.INK)
             continue
-        axes.barh(place, score.accuracy, height=0.72, color=COLOURS[0])
+        axes.barh(place, score.accuracy, height=0.72, color=look.COLOURS[0])
         value = f"{100 * score.accuracy:.1f} %"
-        axes.text(1.1, place, value, va="center", ha="right", fontsize=8.5, color=INK)
-    names = ["" if score is None else short(score.name, 30) for score in shown]
+        axes.text(1.1, place, value, va="center", ha="right", fontsize=8.5, color=look.INK)
+    names = ["" if score is None else look.short(score.name, 30) for score in shown]
     axes.set_yticks(range(len(shown)), names)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xlim(0, 1.1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    tidy(axes, "accuracy", "", grid=False)
+    look.in_percent(axes.xaxis)
+    look.tidy(axes, "accuracy", "", grid=False)
     axes.tick_params(axis="y", length=0)
     pictures = sum(score.pictures for score in scores)
     mean = sum(score.accuracy * score.pictures for score in scores) / pictures
-    axes.axvline(mean, color=INK, linewidth=1, linestyle=":")
+    axes.axvline(mean, color=look.INK, linewidth=1, linestyle=":")
     axes.annotate(f"all: {percent(mean)}", (mean, 1), xycoords=("data", "axes fraction"),
                   xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8.5,
-                  color=INK)  # fmt: skip
-    save(figure, path)
+                  color=look.INK)  # fmt: skip
+    look.save(figure, path)
 
 
-# ---------------------------------------------------------------- pictures of the data
+# ---------------------------------------------------------------- images
 
 
-def draw_grid(
-    path: Path,
-    images: np.ndarray,
-    classes: Sequence[str],
-    probabilities: np.ndarray,
-    labels: np.ndarray | None,
-    title: str,
-) -> None:
-    """A grid of pictures (n, height, width, channels) with their class; mistakes are framed.
+def draw_grid(path: Path, images: np.ndarray, facts: Facts, chosen: np.ndarray, title: str) -> None:
+    """Some images of the test set (n, height, width, channels) with their predicted class.
 
-    Where all of them are mistakes, frames would say nothing.
+    Mistakes are framed; where all of them are mistakes, frames would say nothing.
     """
+    assert facts.probabilities is not None
+    classes, probabilities = facts.classes, facts.probabilities[chosen]
+    labels = None if facts.labels is None else facts.labels[chosen]
     columns = min(8, len(images))
     rows = math.ceil(len(images) / columns)
-    # One axis for all, where a picture has side 1: forty small ones would take seconds to lay out.
+    # One axis for all, where an image has side 1: forty small ones would take seconds to lay out.
     wide, high = 1.08, 1.36
-    figure = new_figure(1.22 * wide * columns, 1.22 * high * rows + 0.4, title)
-    axes = figure.add_subplot()
+    figure, (axes,) = look.new_figure(1.22 * wide * columns, 1.22 * high * rows + 0.4, title)
     axes.set_axis_off()
     guesses = probabilities.argmax(1)
     wrong = np.zeros(len(images), bool) if labels is None else guesses != labels
     framed = wrong & (not wrong.all())
-    for i, picture in enumerate(images):
+    for i, image in enumerate(images):
         x, y = wide * (i % columns), high * (i // columns)
-        axes.imshow(
-            picture[..., 0] if picture.shape[2] == 1 else picture, cmap="gray", vmin=0, vmax=255,
-            extent=(x, x + 1, y + 1, y), interpolation="nearest" if len(picture) < 96 else "auto",
-        )  # fmt: skip
-        colour = MISTAKE if framed[i] else INK
+        _show_image(axes, image, 255, x, y, "nearest" if len(image) < 96 else "auto")
+        colour = look.MISTAKE if framed[i] else look.INK
         if framed[i]:
             axes.add_patch(Rectangle((x, y), 1, 1, fill=False, color=colour, linewidth=3))
-        caption = f"{short(classes[guesses[i]], 13)}, {100 * probabilities[i].max():.0f} %"
+        caption = f"{look.short(classes[guesses[i]], 13)}, {100 * probabilities[i].max():.0f} %"
         if labels is not None and wrong[i]:
-            caption += f"\nis {short(classes[labels[i]], 15)}"
+            caption += f"\nis {look.short(classes[labels[i]], 15)}"
         axes.text(x + 0.5, y + 1.05, caption, ha="center", va="top", color=colour, fontsize=8.5)
     axes.set_xlim(-0.02, wide * columns - 0.05)
     axes.set_ylim(high * rows, -0.02)
-    save(figure, path)
+    look.save(figure, path)
+
+
+def _show_image(
+    axes: Axes, image: np.ndarray, white: int, x: float = 0, y: float = 0, how: str = "nearest"
+) -> None:
+    """An image with square pixels and sides of 1; how: matplotlib's interpolation."""
+    shown = image[:, :, 0] if image.shape[2] == 1 else image
+    place = (x, x + 1, y + 1, y)
+    axes.imshow(shown, cmap="gray", vmin=0, vmax=white, extent=place, interpolation=how)
 
 
 def draw_codes(
@@ -196,20 +187,137 @@ def draw_codes(
     title: str,
 ) -> None:  # fmt: skip
     """Points in the plane (n, 2), a panel for each way to colour them by class."""
-    figure = new_figure(5.2 * len(colourings) + 1.6, 5.4, title)
-    palette = [COLOURS_OF_CLASSES[i % len(COLOURS_OF_CLASSES)] for i in range(len(classes))]
-    for index, (name, labels) in enumerate(colourings.items()):
-        axes = figure.add_subplot(1, len(colourings), index + 1)
-        axes.set_title(name, loc="left", fontsize=10, color=INK)
+    count = len(colourings)
+    figure, panels = look.new_figure(5.2 * count + 1.6, 5.4, title, count)
+    palette = list(itertools.islice(itertools.cycle(look.CLASS_COLOURS), len(classes)))
+    for axes, (name, labels) in zip(panels, colourings.items(), strict=True):
+        axes.set_title(name, loc="left", fontsize=10, color=look.INK)
         axes.set_aspect("equal", "datalim")
         axes.set_axis_off()
         axes.scatter(places[:, 0], places[:, 1], s=9, linewidths=0, alpha=0.75,
                      c=[palette[i] for i in labels])  # fmt: skip
     for name, colour in zip(classes, palette, strict=True):
-        axes.scatter([], [], s=36, color=colour, label=short(name, 22))
+        axes.scatter([], [], s=36, color=colour, label=look.short(name, 22))
     if len(classes) <= 30:
         axes.legend(
             loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9,
-            labelcolor=INK, ncols=math.ceil(len(classes) / 15),
+            labelcolor=look.INK, ncols=math.ceil(len(classes) / 15),
         )  # fmt: skip
-    save(figure, path)
+    look.save(figure, path)
+
+
+# ---------------------------------------------------------------- several runs
+
+
+class Line(NamedTuple):
+    """One run of a comparison."""
+
+    label: str
+    curves: Curves
+    seconds: float | None
+    accuracy: float | None
+
+
+def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
+    """Loss and accuracy of several runs, and what the accuracy cost."""
+    metrics = [m for m in ("loss", "accuracy") if any(m in line.curves for line in lines)]
+    # Of what the task measures besides, what all of them have; more than two would be too small.
+    shared = [m for m in lines[0].curves if all(m in line.curves for line in lines)]
+    metrics += [m for m in shared if m not in metrics][:2]
+    dots = [
+        look.End(line.seconds, line.accuracy, look.short(line.label), look.line_style(i)[0])
+        for i, line in enumerate(lines)
+        if line.seconds is not None and line.accuracy is not None
+    ]
+    count = len(metrics) + bool(dots)
+    width = 4.2 + 0.075 * min(look.LONGEST, max(len(line.label) for line in lines))
+    height = max(3.6, 0.22 * len(lines) + 1)
+    title = f"Comparison of {len(lines)} runs"
+    figure, panels = look.new_figure(width * count, height, title, count)
+    for axes, metric in zip(panels, metrics, strict=False):
+        shown, ends = [], []
+        for i, line in enumerate(lines):
+            splits = line.curves.get(metric, {})
+            split = next((s for s in reversed(SPLITS) if s in splits), None)
+            if split is None:
+                continue
+            epochs, values = splits[split]
+            colour, dash = look.line_style(i)
+            axes.plot(epochs, values, color=colour, linestyle=dash, linewidth=1.7,
+                      marker=look.dot(epochs), markersize=3.5)  # fmt: skip
+            shown.append((epochs, values))
+            aside = "" if split == "test" else f" ({split})"
+            ends.append(look.End(epochs[-1], values[-1], look.short(line.label) + aside, colour))
+        look.epoch_axes(axes, metric, shown, "")
+        look.label_ends(axes, ends)
+    if dots:
+        _draw_cost(panels[-1], dots)
+    look.save(figure, path)
+
+
+def _draw_cost(axes: Axes, dots: Sequence[look.End]) -> None:
+    """Accuracy against training time, on a scale of powers where the times are far apart."""
+    times = [d.x for d in dots]
+    axes.scatter(times, [d.y for d in dots], c=[d.colour for d in dots], s=45, zorder=3)
+    axes.margins(0.08)
+    look.tidy(axes, "training time", "accuracy at the end")
+    if min(times) > 0 and max(times) / min(times) > 10:
+        axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        ticks = [n * unit for unit in (0.01, 0.1, 1, 60, 3600, 36000) for n in (1, 3, 10)]
+        axes.set_xticks([tick for tick in ticks if low <= tick <= high])
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xlim(left=0)
+        unit = 3600 if max(times) >= 7200 else 60 if max(times) >= 120 else 1
+        steps = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(0, max(times) / unit)
+        axes.set_xticks([unit * step for step in steps if unit * step <= axes.get_xlim()[1]])
+    axes.xaxis.set_major_formatter(lambda seconds, _: _time(seconds))
+    look.in_percent(axes.yaxis)
+    look.label_ends(axes, dots)
+
+
+def _time(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
+
+
+EVEN = 3  # times an even share of the attention is the least that is drawn as the brightest
+
+
+def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:
+    """The image, and for each layer (and head) what is attended to, laid over it."""
+    maps = seen.maps if heads else seen.maps.mean(1, keepdims=True)  # (layers, heads, rows, cols)
+    layers, across = maps.shape[:2]
+    if heads:  # a row for each layer, which begins with the image
+        rows, columns, width, height = layers, across + 1, 1.5, 1.9
+    else:
+        columns, width, height = min(layers + 1, 5), 2.3, 2.7
+        rows = math.ceil((layers + 1) / columns)
+    title = f"{name}: {seen.label}, {100 * seen.probability:.0f} %" if seen.label else name
+    figure, panels = look.new_figure(width * columns, height * rows + 0.4, title, columns, rows)
+    for axes in panels:
+        axes.set_axis_off()
+    for layer in range(layers if heads else 1):
+        axes = panels.pop(layer * across)  # those of the layers before are gone
+        _show_image(axes, seen.picture, 1)
+        axes.set_title(f"layer {layer + 1}" if heads else "picture", fontsize=9, color=look.INK)
+    shares = maps.reshape(-1, *maps.shape[2:])
+    for index, (axes, share) in enumerate(zip(panels, shares, strict=False)):
+        layer, head = divmod(index, across)
+        _show_image(axes, seen.picture, 1)
+        title = f"head {head + 1}" if heads else f"layer {layer + 1}"
+        axes.set_title(title, fontsize=9, color=look.INK)
+        # Each panel has its own scale: what is compared is where, and the text says how much. But
+        # attention that is spread evenly must not look like attention to everything.
+        brightest = max(share.max(), EVEN / share.size)
+        axes.imshow(
+            share / brightest, cmap="inferno", alpha=0.65, vmin=0, vmax=1,
+            extent=(0, 1, 1, 0), interpolation="nearest",
+        )  # fmt: skip
+        most = f"at most {100 * share.max():.1f} %" + ("" if heads else " on a patch")
+        axes.text(0.5, -0.04, most, ha="center", va="top", transform=axes.transAxes, fontsize=8,
+                  color=look.INK)  # fmt: skip
+    look.save(figure, path)

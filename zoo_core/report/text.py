@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from zoo_core.io.console import duration, figure, label, percent
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
 from zoo_core.spec.settings import what_it_sets
 
 SAMPLES = re.compile(r"samples-(\d+)\.png")  # of an epoch; training itself writes them
-# The pictures that a report can have, and what is said about them where they cannot be seen.
-PICTURES = {
+# The plots that a report can have, and what is said about them where they cannot be seen.
+PLOTS = {
     "curves.png": "Metrics after each epoch",
     "rate.png": "Learning rate after each epoch",
     "classes.png": "Accuracy of each class",
@@ -29,17 +31,18 @@ PICTURES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known about a run."""
+    """All that the files of a run say."""
 
     run: Run
     document: Mapping[str, Any]  # run.json
     summary: Summary
-    split: str  # that the scores were measured on
-    scores: Mapping[str, Any]
+    scores: Mapping[str, Any]  # of summary.split
     curves: Curves
     rates: Sequence[tuple[int, float]]  # epoch, learning rate
     classes: Sequence[str]
     confusion: Confusion | None
+    probabilities: np.ndarray | None  # (n, classes), of the test split
+    labels: np.ndarray | None  # (n,), its true classes
     remarks: list[str]  # what had to be left out, and why
 
     @property
@@ -55,16 +58,21 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
     """The report, section by section; a section without content is left out."""
 
     def show(*names: str) -> list[str]:
-        return [f"![{PICTURES[name]}](pictures/{name})" for name in names if name in drawn]
+        return [f"![{PLOTS[name]}](pictures/{name})" for name in names if name in drawn]
 
+    caption = "Below each picture: the predicted class and its probability; for a mistake, also "
     sections = {
         "Result": [table(results(facts).items())],
         "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
         "Curves": show("curves.png", "rate.png"),
         "Classes": [*class_tables(facts), *show("classes.png", "confusion.png")],
-        "Samples": [*show("samples.png"), *by_epoch(facts.run)],
+        "Samples": [*show("samples.png"), *samples_by_epoch(facts.run)],
         "Codes": show("reconstructions.png", "latent.png"),
-        "Pictures": [*show("predictions.png", "mistakes.png"), *others(facts.run)],
+        "Pictures": [
+            *([caption + "what it is."] if "predictions.png" in drawn else ()),
+            *show("predictions.png", "mistakes.png"),
+            *plots_of_others(facts.run),
+        ],
         "Hyper-parameters": [
             f"Recipe `{facts.document.get('recipe_name') or 'default'}`; what is not here is as in "
             "a recipe without settings.",
@@ -74,27 +82,21 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         "Reproduce": reproduce(facts),
         "Left out": facts.remarks,
     }
-    if "predictions.png" in drawn:
-        caption = "Below each picture: the predicted class and its probability"
-        sections["Pictures"].insert(0, f"{caption}; for a mistake, also what it is.")
-    parts = [f"# {plain(headline(facts))}", *opening(facts)]
+    parts = opening(facts)
     for title, content in sections.items():
         if content:
             parts += [f"## {title}", *content]
     return "\n\n".join(parts) + "\n"
 
 
-def headline(facts: Facts) -> str:
-    if facts.summary.status != "complete":
-        return f"{facts.title}: not finished"
-    if facts.summary.accuracy is None:
-        return facts.title
-    return f"{facts.title}: {percent(facts.summary.accuracy)} on the {facts.split} set"
-
-
 def opening(facts: Facts) -> list[str]:
-    summary, document = facts.summary, facts.document
-    parts = [f"Run `{summary.run}`, {document.get('created')}: `{document.get('command')}`"]
+    summary, document, head = facts.summary, facts.document, facts.title
+    if summary.status != "complete":
+        head += ": not finished"
+    elif summary.accuracy is not None:
+        head += f": {percent(summary.accuracy)} on the {summary.split} set"
+    command = f"`{document.get('command')}`"
+    parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {command}"]
     if summary.status != "complete":
         told = f"**Not finished**: {summary.epochs} of {summary.planned} epochs done"
         going = summary.shown_status == "running"
@@ -117,10 +119,11 @@ def results(facts: Facts) -> dict[str, str]:
     def known(value: float | None, form: str) -> str:
         return "" if value is None else form.format(value)
 
-    found: dict[str, str] = {}
-    for name, value in facts.scores.items():
-        if number(value) is not None:
-            found[f"{facts.split} {label(name)}"] = figure(name, value)
+    found = {
+        f"{summary.split} {label(name)}": figure(name, value)
+        for name, value in facts.scores.items()
+        if number(value) is not None
+    }
     found |= {
         "trainable parameters": known(sizes.get("trainable"), "{:,}"),
         "all parameters": known(sizes.get("total"), "{:,}"),
@@ -129,12 +132,13 @@ def results(facts: Facts) -> dict[str, str]:
         "training time": "" if summary.seconds is None else duration(summary.seconds),
         "training speed": known(summary.images_per_second, "{:,.0f} images/s"),
         "inference time": known(summary.inference_ms_per_image, "{:.3g} ms per image"),
-        "device": ", ".join(
-            str(environment[k]) for k in ("device", "processor") if k in environment
-        ),
+        "device": ", ".join(str(environment[k]) for k in HARDWARE if k in environment),
         "pictures": ", ".join(f"{data[part]:,} {part}" for part in SPLITS if data.get(part)),
     }
     return {name: value for name, value in found.items() if value}
+
+
+HARDWARE = ("device", "processor")
 
 
 def class_tables(facts: Facts) -> list[str]:
@@ -155,38 +159,34 @@ def class_tables(facts: Facts) -> list[str]:
     return [table(rows, ("class", "accuracy", "pictures")), *confusions]
 
 
-def others(run: Run) -> list[str]:
-    """Pictures that somebody else put there: a plugin, for example."""
-    names = [p.name for p in (run.path / "pictures").glob("*.png") if p.name not in PICTURES]
+def plots_of_others(run: Run) -> list[str]:
+    """What somebody else put there: a plugin, for example."""
+    names = [p.name for p in (run.path / "pictures").glob("*.png") if p.name not in PLOTS]
     names = [name for name in names if not SAMPLES.fullmatch(name)]
     names.sort(key=lambda name: (len(name), name))  # epoch-5 before epoch-10
     return [f"![{name.removesuffix('.png')}](pictures/{name})" for name in names]
 
 
-def by_epoch(run: Run) -> list[str]:
-    """Samples from the same noise in the course of the training, in a table of their own."""
+def samples_by_epoch(run: Run) -> list[str]:
+    """Samples from the same noise in the course of the training, in rows of three."""
     names = (p.name for p in (run.path / "pictures").glob("samples-*.png"))
     epochs = sorted((int(m[1]), name) for name in names if (m := SAMPLES.fullmatch(name)))
-    if not epochs:
-        return []
-    shown = [f"![Samples after epoch {epoch}](pictures/{name})" for epoch, name in epochs]
-    titles = [f"after epoch {epoch}" for epoch, _ in epochs]
-    lines = []
-    for start in range(0, len(shown), 3):
-        lines.append(table([shown[start : start + 3]], titles[start : start + 3]))
-    return ["The same noise earlier in the training:", *lines]
+    tables = []
+    for row in (epochs[start : start + 3] for start in range(0, len(epochs), 3)):
+        shown = [f"![Samples after epoch {epoch}](pictures/{name})" for epoch, name in row]
+        tables.append(table([shown], [f"after epoch {epoch}" for epoch, _ in row]))
+    return ["The same noise earlier in the training:", *tables] if tables else []
 
 
 def structure(facts: Facts) -> list[str]:
     model = facts.document["model"]
     options = what_it_sets({"model": model.get("config") or {}})
     text = (facts.document.get("structure") or "").rstrip()
-    parts = [
+    return [
         f"Model `{model['name']}` of {model.get('distribution')} {model.get('version')}.",
         table(options.items()),
-        f"```\n{text}\n```" if text else "",
+        *([f"```\n{text}\n```"] if text else ()),
     ]
-    return [part for part in parts if part]
 
 
 def reproduce(facts: Facts) -> list[str]:
@@ -196,7 +196,7 @@ def reproduce(facts: Facts) -> list[str]:
     if weights:
         rows[weights["file"]] = f"sha256 `{weights['sha256']}`"
     environment = (document.get("environment") or {}).items()
-    rows |= {key: str(value) for key, value in environment if key not in ("device", "processor")}
+    rows |= {key: str(value) for key, value in environment if key not in HARDWARE}
     return ["In this folder:", "```\nzoo train --config run.json\n```", table(rows.items())]
 
 

@@ -1,47 +1,44 @@
-"""Writes report.md and its pictures into a run directory, from the files of the run.
+"""Writes report.md and its plots into a run directory, from the files of the run.
 
 Whatever is missing (matplotlib, the dataset, results so far) costs a line in the report, never the
-report. What the report says is in text.py, what its pictures look like in pictures.py.
-
-The pictures of a report that need the trained model: samples, reconstructions, codes.
-
-Which of them a model has, its capabilities say. Whatever goes wrong costs a line in the report.
+report. What the report says is in text.py, what its plots look like in plots.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from zoo_core.data.dataset import Dataset, Split
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.images import image_sheet
 from zoo_core.io.errors import UnknownName, ZooError
 from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import describe, resolve
-from zoo_core.report.text import PICTURES, Facts, markdown
+from zoo_core.io.targets import describe
+from zoo_core.io.tensors import read
+from zoo_core.report.text import PLOTS, Facts, markdown
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import class_scores, curves_of, final_scores, reading, summarize
 from zoo_core.spec.registry import registry
+from zoo_core.use.generate import sampler_of, to_pixels
+from zoo_core.use.load import as_input, capability, load
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from zoo_core.data.dataset import Dataset, Split
-    from zoo_core.use.load import Loaded
-
-SHOWN = 32  # pictures in a grid
-
-
-@dataclass(frozen=True)
-class Predictions:
-    probabilities: np.ndarray  # (n, classes)
-    labels: np.ndarray | None  # (n,)
+SHOWN = 32  # images in a grid
+RECONSTRUCTED = 24  # images and their reconstructions
+COLUMNS = 8
+CODES = 2000  # images whose codes are laid out in the plane
+NEEDED = ("generate", "reconstruct", "latent")  # capabilities that plots of a model need
 
 
 @dataclass(frozen=True)
 class Report:
     path: Path
-    pictures: list[Path]
+    plots: list[Path]
     remarks: list[str]  # what had to be left out, and why
 
 
@@ -49,17 +46,17 @@ def write_report(run: Run, dataset: Dataset | None = None) -> Path:
     """Write report.md and pictures/ of a run, finished or not, and return report.md's path.
 
     dataset: the run's own, where it is in memory already; otherwise it is opened, from the cache
-    alone, for the pictures of predictions.
+    alone, for the plots of predictions.
     """
     return build_report(run, dataset).path
 
 
 def build_report(run: Run, dataset: Dataset | None = None) -> Report:
     """As write_report, with all that there is to say about it."""
-    predictions, facts = read_facts(run)
+    facts = read_facts(run)
     path = run.path / "report.md"
     try:
-        drawn = draw_pictures(facts, predictions, dataset)
+        drawn = Plotter(facts, dataset).draw_all()
         with atomic_write(path) as temporary:
             temporary.write_text(markdown(facts, drawn), encoding="utf-8")
     except OSError as error:
@@ -67,269 +64,212 @@ def build_report(run: Run, dataset: Dataset | None = None) -> Report:
     return Report(path, [run.path / "pictures" / name for name in drawn], facts.remarks)
 
 
-def read_facts(run: Run) -> tuple[Predictions | None, Facts]:
+def read_facts(run: Run) -> Facts:
     """Everything in the files of the run, read once."""
     remarks: list[str] = []
-    predictions = None
+    probabilities = labels = None
     if run.predictions_file.exists():
-        from zoo_core.io.tensors import read
-
         try:
             arrays = read(run.predictions_file)
-            predictions = Predictions(arrays["probabilities"], arrays.get("labels"))
+            probabilities, labels = arrays["probabilities"], arrays.get("labels")
         except Exception as error:  # whatever is wrong with the file, the rest can be told
             remarks.append(f"predictions.safetensors cannot be read: {describe(error)}.")
     summary = summarize(run)
     with reading(run):
         document, metrics = run.read(), run.metrics()
-        split, scores = final_scores(document.get("result") or {}, metrics)
+        _, scores = final_scores(document.get("result") or {}, metrics)
         confusion = scores.get("confusion")
-        if confusion is None and predictions and predictions.labels is not None:
-            confusion = count_confusion(predictions)
+        if confusion is None and probabilities is not None and labels is not None:
+            size = probabilities.shape[1]
+            counts = np.bincount(size * labels + probabilities.argmax(1), minlength=size**2)
+            confusion = counts.reshape(size, size).tolist()
         classes = list(document["dataset"].get("classes") or ())
         if classes:  # a model may have room for more classes than the data has names
-            outputs = predictions.probabilities.shape[1] if predictions else 0
+            outputs = 0 if probabilities is None else probabilities.shape[1]
             outputs = max(outputs, len(confusion or ()))
             classes += [f"class {i}" for i in range(len(classes), outputs)]
         curves = curves_of(metrics)
         rates = [(line["epoch"], line["lr"]) for line in metrics if line.get("lr") is not None]
-    return predictions, Facts(
-        run, document, summary, split, scores, curves, rates, classes, confusion, remarks
-    )
+    return Facts(
+        run, document, summary, scores, curves, rates, classes, confusion, probabilities, labels,
+        remarks,
+    )  # fmt: skip
 
 
-def count_confusion(predictions: Predictions) -> Any:
-    import numpy as np
+class Plotter:
+    """Draws what can be drawn of a run; remarks say what is missing."""
 
-    assert predictions.labels is not None
-    classes = predictions.probabilities.shape[1]
-    counts = np.zeros((classes, classes), np.int64)
-    np.add.at(counts, (predictions.labels, predictions.probabilities.argmax(1)), 1)
-    return counts.tolist()
+    def __init__(self, facts: Facts, dataset: Dataset | None) -> None:
+        self.facts, self.dataset = facts, dataset
+        self.folder = facts.run.path / "pictures"
+        self.drawn: list[str] = []
 
+    def draw_all(self) -> list[str]:
+        """The names of the files; those of an earlier report go."""
+        if importlib.util.find_spec("matplotlib") is None:
+            self.facts.remarks.append(
+                "Pictures need matplotlib: `pip install 'zoo-core[report]'`, "
+                f"then `zoo report {self.facts.run.name}`."
+            )
+            return []
+        self.draw_course()
+        self.draw_predictions()
+        self.draw_model()
+        for name in PLOTS.keys() - set(self.drawn):
+            (self.folder / name).unlink(missing_ok=True)
+        return self.drawn
 
-# ---------------------------------------------------------------- pictures
+    def draw(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
+        function(self.folder / name, *arguments)
+        self.drawn.append(name)
 
+    def draw_sheet(
+        self, name: str, images: np.ndarray, names: Sequence[str], columns: int, title: str
+    ) -> None:
+        """Images as they are, pixel by pixel."""
+        title = f"{self.facts.title}: {title}"
+        sheet = image_sheet(images, names or None, columns=columns, title=title)
+        with atomic_write(self.folder / name) as temporary:
+            sheet.save(temporary, format="png")
+        self.drawn.append(name)
 
-def draw_pictures(
-    facts: Facts, predictions: Predictions | None, dataset: Dataset | None
-) -> list[str]:
-    """Draw what can be drawn and return the names of the files; remarks say what is missing."""
-    try:
-        from zoo_core.report import plots as pictures
-    except ImportError:
-        facts.remarks.append(
-            "Pictures need matplotlib: `pip install 'zoo-core[report]'`, "
-            f"then `zoo report {facts.run.name}`."
-        )
-        return []
-    folder = facts.run.path / "pictures"
-    drawn: list[str] = []
+    def draw_course(self) -> None:
+        """What the numbers of the run say: curves, the learning rate, classes."""
+        from zoo_core.report import plots
 
-    def draw(name: str, function: Callable[..., None], *arguments: Any) -> None:
-        function(folder / name, *arguments)
-        drawn.append(name)
+        facts = self.facts
+        if facts.curves:
+            unit = "nats" if facts.document["model"].get("task") == "classification" else ""
+            best = facts.result.get("best_epoch")
+            self.draw("curves.png", plots.draw_curves, facts.curves, facts.title, unit, best)
+        if len({rate for _, rate in facts.rates}) > 1:
+            self.draw("rate.png", plots.draw_rate, facts.rates)
+        if facts.classes and facts.confusion:
+            title = f"{facts.title}, {facts.summary.split} set"
+            classes = facts.classes[: len(facts.confusion)]
+            self.draw("confusion.png", plots.draw_confusion, classes, facts.confusion, title)
+            if scores := class_scores(classes, facts.confusion):
+                self.draw("classes.png", plots.draw_classes, scores, f"{title}: accuracy per class")
 
-    if facts.curves:
-        unit = "nats" if facts.document["model"].get("task") == "classification" else ""
-        best = facts.result.get("best_epoch")
-        draw("curves.png", pictures.draw_curves, facts.curves, facts.title, unit, best)
-    if len({rate for _, rate in facts.rates}) > 1:
-        draw("rate.png", pictures.draw_rate, facts.rates)
-    if facts.classes and facts.confusion:
-        title = f"{facts.title}, {facts.split} set"
-        classes = facts.classes[: len(facts.confusion)]
-        draw("confusion.png", pictures.draw_confusion, classes, facts.confusion, title)
-        if scores := class_scores(classes, facts.confusion):
-            draw("classes.png", pictures.draw_classes, scores, f"{title}: accuracy per class")
-    if facts.classes and predictions:
+    def test_split(self, count: int | None = None) -> Split:
+        """The test split that the run was measured on, and no other; count: its images."""
+        data, dataset = self.facts.document["dataset"], self.dataset
+        if dataset is None:
+            options = data.get("options") or {}
+            try:
+                dataset = open_dataset(data["reference"], fetch=False, **options)
+            except ZooError:
+                raise
+            except Exception as error:  # a dataset may be a plugin's code, and raise anything
+                raise ZooError(f"the dataset cannot be opened: {describe(error)}") from error
+        if dataset.test is None:
+            raise ZooError(f"{data['reference']} has no test set")
+        if dataset.digest != data.get("digest") or count not in (None, len(dataset.test)):
+            raise ZooError(f"{data['reference']} has changed since the run")
+        return dataset.test
+
+    def draw_predictions(self) -> None:
+        """A grid of some predictions and one of the surest mistakes."""
+        facts, probabilities, labels = self.facts, self.facts.probabilities, self.facts.labels
+        if not facts.classes or probabilities is None:
+            return
+        from zoo_core.report.plots import draw_grid
+
         try:
-            split = find_pictures(facts, dataset, len(predictions.probabilities))
-            draw_predictions(facts, predictions, split, draw)
+            split = self.test_split(len(probabilities))
         except ZooError as error:
             facts.remarks.append(f"Pictures of predictions are left out: {error}.")
-    if facts.result:
-        draw_generated(facts, predictions, dataset, draw)
-    for name in PICTURES.keys() - set(drawn):  # of an earlier report
-        (folder / name).unlink(missing_ok=True)
-    return drawn
-
-
-def find_pictures(facts: Facts, dataset: Dataset | None, count: int | None = None) -> Split:
-    """The test split that the run was measured on, and no other; count: its pictures."""
-    data = facts.document["dataset"]
-    if dataset is None:
-        from zoo_core.data.datasets import open_dataset
-
-        try:
-            dataset = open_dataset(data["reference"], fetch=False, **(data.get("options") or {}))
-        except ZooError:
-            raise
-        except Exception as error:  # a dataset may be a plugin's code, and raise anything
-            raise ZooError(f"the dataset cannot be opened: {describe(error)}") from error
-    if dataset.test is None:
-        raise ZooError(f"{data['reference']} has no test set")
-    if dataset.digest != data.get("digest") or count not in (None, len(dataset.test)):
-        raise ZooError(f"{data['reference']} has changed since the run")
-    return dataset.test
-
-
-def draw_predictions(
-    facts: Facts, predictions: Predictions, split: Split, draw: Callable[..., None]
-) -> None:
-    """A grid of some predictions and one of the surest mistakes."""
-    import numpy as np
-
-    from zoo_core.report.plots import draw_grid
-
-    probabilities, labels = predictions.probabilities, predictions.labels
-
-    def grid(name: str, chosen: np.ndarray, title: str) -> None:
-        true = None if labels is None else labels[chosen]
-        shown = split.images[chosen], facts.classes, probabilities[chosen], true
-        draw(name, draw_grid, *shown, f"{facts.title}: {title}")
-
-    # The same pictures for every run on a dataset, so that reports can be laid side by side.
-    some = np.sort(np.random.default_rng(0).permutation(len(split))[:SHOWN])
-    title = f"{len(some)} of {len(split):,} test pictures, chosen at random"
-    if len(some) == len(split):
-        title = f"All {len(some)} test pictures"
-    grid("predictions.png", some, title + ("" if labels is None else "; mistakes are framed"))
-    if labels is not None:
+            return
+        some = chosen_images(split, SHOWN)
+        title = f"{len(some)} of {len(split):,} test pictures, chosen at random"
+        if len(some) == len(split):
+            title = f"All {len(some)} test pictures"
+        title = f"{facts.title}: {title}" + ("" if labels is None else "; mistakes are framed")
+        self.draw("predictions.png", draw_grid, split.images[some], facts, some, title)
+        if labels is None:
+            return
         wrong = np.flatnonzero(probabilities.argmax(1) != labels)
         sure = wrong[np.argsort(-probabilities[wrong].max(1), kind="stable")][:SHOWN]
         if len(sure):
             those = f"the {len(sure)} surest of {len(wrong):,}" if len(sure) < len(wrong) else "all"
-            grid("mistakes.png", sure, f"{those} mistakes")
+            title = f"{facts.title}: {those} mistakes"
+            self.draw("mistakes.png", draw_grid, split.images[sure], facts, sure, title)
+
+    def draw_model(self) -> None:
+        """What the model of a finished run is able to draw itself, as its capabilities say."""
+        facts, named = self.facts, self.facts.document["model"]
+        try:
+            entry = registry().models.get(f"{named['plugin']}/{named['name']}")
+        except UnknownName:
+            return  # the files of the run have told all that can be told without its plugin
+        able = [name for name in NEEDED if name in entry.capabilities]
+        if not able or not facts.result or not facts.run.model_file.exists():
+            return
+        try:
+            model = load(facts.run.path.absolute())
+            if "generate" in able:
+                samples = sampler_of(model).sheet()
+                self.draw_sheet("samples.png", samples.images, samples.names, COLUMNS, "samples")
+            if facts.document["dataset"].get("test") and able != ["generate"]:
+                split = self.test_split()
+                if "reconstruct" in able:
+                    title = "pictures of the test set, each above its reconstruction"
+                    images, columns = reconstructions(model, split), min(COLUMNS, len(split))
+                    self.draw_sheet("reconstructions.png", images, (), columns, title)
+                if "latent" in able:
+                    self.draw_latent(model, split)
+        except Exception as error:  # a capability is a plugin's code, and may raise anything
+            told = str(error) if isinstance(error, ZooError) else describe(error)
+            facts.remarks.append(f"Pictures of the model are left out: {told}.")
+
+    def draw_latent(self, model: Any, split: Split) -> None:
+        """t-SNE of the codes, coloured by true and by predicted class."""
+        from zoo_core.report.plots import draw_codes
+
+        facts = self.facts
+        if split.labels is None or not facts.classes or len(split) < 10:
+            return
+        try:
+            from sklearn.decomposition import PCA
+            from sklearn.manifold import TSNE
+        except ImportError:
+            facts.remarks.append(
+                "The picture of the codes needs scikit-learn: `pip install 'zoo-core[report]'`."
+            )
+            return
+        chosen = chosen_images(split, CODES)
+        parts = np.array_split(chosen, -(-len(chosen) // 256))
+        codes = np.concatenate([call(model, "latent", split, some) for some in parts])
+        if codes.shape[1] > 50:  # t-SNE's time grows with the numbers in a code
+            codes = PCA(50, random_state=0).fit_transform(codes)
+        near = min(30, (len(chosen) - 1) // 3)
+        tsne = TSNE(perplexity=near, init="pca", random_state=0, max_iter=750)
+        colourings = {"true class": split.labels[chosen]}
+        if facts.probabilities is not None:
+            colourings["predicted class"] = facts.probabilities.argmax(1)[chosen]
+        title = f"{facts.title}: t-SNE of the codes of {len(chosen):,} test pictures"
+        places = tsne.fit_transform(codes)
+        self.draw("latent.png", draw_codes, places, colourings, facts.classes, title)
 
 
-RECONSTRUCTED = 24  # pictures and their reconstructions
-COLUMNS = 8
-CODES = 2000  # pictures whose codes are laid out in the plane
-NEEDED = ("generate", "reconstruct", "latent")
-
-Draw = Callable[..., None]
+def chosen_images(split: Split, most: int) -> np.ndarray:
+    """The same images for every run on a dataset, so that reports can be laid side by side."""
+    return np.sort(np.random.default_rng(0).permutation(len(split))[:most])
 
 
-def draw_generated(
-    facts: Facts, predictions: Predictions | None, dataset: Dataset | None, draw: Draw
-) -> None:
-    """Draw what the model of a finished run is able to; remarks say what is missing."""
-    model = facts.document["model"]
-    try:
-        entry = registry().models.get(f"{model['plugin']}/{model['name']}")
-    except UnknownName:
-        return  # the files of the run have told all that can be told without its plugin
-    able = [name for name in NEEDED if name in entry.capabilities]
-    if not able or not facts.run.model_file.exists():
-        return
-    try:
-        from zoo_core.use.load import load_run
-
-        loaded = load_run(str(facts.run.path.absolute()))
-        if "generate" in able:
-            draw("samples.png", write_samples, loaded, f"{facts.title}: samples")
-        if facts.document["dataset"].get("test") and able != ["generate"]:
-            split = find_pictures(facts, dataset)
-            if "reconstruct" in able:
-                title = f"{facts.title}: pictures of the test set, each above its reconstruction"
-                draw("reconstructions.png", write_reconstructions, loaded, split, title)
-            if "latent" in able:
-                draw_latent(facts, loaded, predictions, split, draw)
-    except ZooError as error:
-        facts.remarks.append(f"Pictures of the model are left out: {error}.")
-    except Exception as error:  # a capability is a plugin's code, and may raise anything
-        facts.remarks.append(f"Pictures of the model are left out: {describe(error)}.")
+def reconstructions(model: Any, split: Split) -> np.ndarray:
+    """Rows of images, and below each row the same ones as they come back."""
+    chosen = chosen_images(split, RECONSTRUCTED)
+    preprocess = model.zoo.preprocess
+    before = to_pixels(np.asarray(as_input(model, split.images[chosen])), preprocess)
+    after = to_pixels(call(model, "reconstruct", split, chosen), preprocess)
+    starts = range(0, len(chosen), COLUMNS)
+    return np.concatenate([some[i : i + COLUMNS] for i in starts for some in (before, after)])
 
 
-def write_samples(path: Path, loaded: Loaded, title: str) -> None:
-    from zoo_core.use.generate import open_sampler
-
-    source = open_sampler(loaded.entry, loaded.model, loaded.preprocess, loaded.classes)
-    samples = source.sheet()
-    write_sheet(path, samples.images, samples.names, COLUMNS, title)
-
-
-def write_reconstructions(path: Path, loaded: Loaded, split: Split, title: str) -> None:
-    """Rows of pictures, and below each row the same ones as they come back."""
-    import numpy as np
-
-    from zoo_core.use.generate import to_pixels
-
-    chosen = np.sort(np.random.default_rng(0).permutation(len(split))[:RECONSTRUCTED])
-    batch = as_given(loaded, split.images[chosen])
+def call(model: Any, name: str, split: Split, chosen: np.ndarray) -> np.ndarray:
+    """What a capability of the model gives for some images."""
     labels = None if split.labels is None else split.labels[chosen]
-    back = call(loaded, "reconstruct", batch, labels)
-    before = to_pixels(np.asarray(batch), loaded.preprocess)
-    after = to_pixels(back, loaded.preprocess)
-    rows = [
-        some[start : start + COLUMNS]
-        for start in range(0, len(chosen), COLUMNS)
-        for some in (before, after)
-    ]
-    write_sheet(path, np.concatenate(rows), (), min(COLUMNS, len(chosen)), title)
-
-
-def write_sheet(
-    path: Path, images: np.ndarray, names: tuple[str, ...], columns: int, title: str
-) -> None:
-    from zoo_core.data.images import image_sheet
-
-    sheet = image_sheet(images, names or None, columns=columns, title=title)
-    with atomic_write(path) as temporary:
-        sheet.save(temporary, format="png")
-
-
-def draw_latent(
-    facts: Facts, loaded: Loaded, predictions: Predictions | None, split: Split, draw: Draw
-) -> None:
-    """t-SNE of the codes, coloured by true and by predicted class."""
-    import numpy as np
-
-    from zoo_core.report.plots import draw_codes
-
-    if split.labels is None or not facts.classes or len(split) < 10:
-        return
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError:
-        facts.remarks.append(
-            "The picture of the codes needs scikit-learn: `pip install 'zoo-core[report]'`."
-        )
-        return
-    chosen = np.sort(np.random.default_rng(0).permutation(len(split))[:CODES])
-    codes = np.concatenate(
-        [
-            call(loaded, "latent", as_given(loaded, split.images[some]), split.labels[some])
-            for some in np.array_split(chosen, -(-len(chosen) // 256))
-        ]
-    )
-    codes = principal(codes, 50)  # t-SNE's time grows with the numbers in a code
-    near = min(30, (len(chosen) - 1) // 3)
-    places = TSNE(perplexity=near, init="pca", random_state=0, max_iter=750).fit_transform(codes)
-    colourings = {"true class": split.labels[chosen]}
-    if predictions is not None:
-        colourings["predicted class"] = predictions.probabilities.argmax(1)[chosen]
-    title = f"{facts.title}: t-SNE of the codes of {len(chosen):,} test pictures"
-    draw("latent.png", draw_codes, places, colourings, facts.classes, title)
-
-
-def principal(codes: np.ndarray, most: int) -> np.ndarray:
-    """The directions in which codes differ most."""
-    import numpy as np
-
-    centred = codes - codes.mean(0)
-    if codes.shape[1] <= most:
-        return np.asarray(centred)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    return np.asarray(centred @ vectors[:, ::-1][:, :most])
-
-
-def as_given(loaded: Loaded, images: np.ndarray) -> Any:
-    return loaded.preprocess.batch(list(images), backend=loaded.trainer.backend)
-
-
-def call(loaded: Loaded, capability: str, *arguments: Any) -> np.ndarray:
-    target = loaded.entry.capabilities[capability]
-    found: np.ndarray = resolve(target, f"model {loaded.entry.name!r}")(loaded.model, *arguments)
+    images = as_input(model, split.images[chosen])
+    found: np.ndarray = capability(model.zoo.entry, name)(model, images, labels)
     return found

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from zoo_core.io.console import say
 from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
@@ -171,7 +171,7 @@ def find_run(reference: str, root: Path | None = None, *, trained: bool = False)
             raise UsageError(f"there are no {kind} in {root}", "zoo train MODEL makes one")
         if runs[-1] != every[-1]:
             left = f"{every[-1].name} is newer and has no weights yet"
-            print(f"Taking {runs[-1].name}: {left}", file=sys.stderr, flush=True)
+            say(f"Taking {runs[-1].name}: {left}")
         return runs[-1]
     for path in (root / reference, Path(reference)):
         if (path / "run.json").is_file():

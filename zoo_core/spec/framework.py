@@ -47,6 +47,7 @@ class Framework(ABC):
     """
 
     backend = "numpy"  # which arrays the loader makes for it: "torch" or "numpy"
+    checks = ""  # string target of what `zoo plugin check` checks of classifiers: check(name, ...)
 
     def build(self, entry: ModelEntry, config: Config) -> Any:
         """An untrained model."""

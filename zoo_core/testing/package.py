@@ -1,7 +1,4 @@
-"""What a package would publish: its wheel, built, unpacked and compared with the folder.
-
-All checks of a package: of its wheel, then of its plugins in a process that has that wheel.
-"""
+"""All checks of a package: of its wheel, then of its plugins in a process that has that wheel."""
 
 from __future__ import annotations
 
@@ -12,16 +9,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.spec.plugins import BUILTIN, load_plugins
-from zoo_core.testing.suite import Outcome
+from zoo_core.testing.suite import Check, Outcome, outcomes
 
 LARGEST = 100 << 20  # bytes of a file that PyPI takes without asking
 LEFT_OUT = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
@@ -43,23 +39,21 @@ def read_project(folder: Path) -> dict[str, Any]:
         raise ZooError(f"{path} cannot be read: {error}") from error
 
 
-def plugin_ids(project: dict[str, Any]) -> list[str]:
-    """The names of its entry points in the group `zoo`."""
-    points = project.get("project", {}).get("entry-points", {}).get("zoo", {})
-    if not points:
+def check_entry_points(plugins: Sequence[str]) -> None:
+    """It has one in the group `zoo`."""
+    if not plugins:
         raise Finding(
             "pyproject.toml has no entry point in the group 'zoo'",
             "the zoo finds plugins by that group alone: pip install would change nothing",
             'write [project.entry-points.zoo] and below it: my-plugin = "my_package.plugin"',
         )
-    return list(points)
 
 
-def build_wheel(folder: Path, to: Path) -> Path:
-    """Build the wheel as `pip install` would, and unpack nothing."""
-    backend = read_project(folder).get("build-system", {}).get("build-backend", "setuptools")
+def check_wheel(folder: Path, backend: str, site: Path) -> None:
+    """The wheel can be built as `pip install` would; `site` becomes what its users get."""
     here = importlib.util.find_spec(backend.partition(".")[0].partition(":")[0]) is not None
     isolated = ["--no-build-isolation"] if here else []  # then no network is needed
+    to = site.parent
     if uv := shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent)):
         command = [uv, "build", "--wheel", "--quiet", *isolated, "--python", sys.executable]
         command += ["--out-dir", str(to), str(folder)]
@@ -67,7 +61,11 @@ def build_wheel(folder: Path, to: Path) -> Path:
         command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", *isolated]
         command += ["--disable-pip-version-check", "--wheel-dir", str(to), str(folder)]
     else:
-        raise ZooError("building a wheel needs pip or uv", "pip install uv")
+        raise Finding(
+            "building a wheel needs pip or uv",
+            "what people install is the wheel, so that is what is checked",
+            "pip install uv",
+        )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     built = sorted(to.glob("*.whl"))
     if done.returncode or not built:
@@ -77,21 +75,16 @@ def build_wheel(folder: Path, to: Path) -> Path:
             "nobody could install the package",
             f"build it by hand to see why: {' '.join(command)}",
         )
-    return built[0]
-
-
-def unpack(wheel: Path, to: Path) -> None:
-    """A folder that can be put on Python's path: the package as its users get it."""
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(to)
+    with zipfile.ZipFile(built[0]) as archive:
+        archive.extractall(site)
 
 
 def check_contents(folder: Path, site: Path) -> None:
     """Everything in the folders of its packages is in the wheel, and nothing that should not be."""
     packages = [p for p in site.iterdir() if p.is_dir() and not p.name.endswith(".dist-info")]
     for package in packages:
-        source = next((p for p in (folder / package.name, folder / "src" / package.name)
-                       if p.is_dir()), None)  # fmt: skip
+        homes = (folder / package.name, folder / "src" / package.name)
+        source = next(filter(Path.is_dir, homes), None)
         if package.name in ("tests", "test", "docs"):
             raise Finding(
                 f"the wheel contains a folder {package.name!r} at the top",
@@ -121,19 +114,16 @@ def check_contents(folder: Path, site: Path) -> None:
             )
 
 
-def check_metadata(project: dict[str, Any]) -> None:
+def check_metadata(dependencies: Sequence[str]) -> None:
     """It asks for zoo-core, up to the next major version."""
-    wanted = [
-        text for text in project.get("project", {}).get("dependencies", [])
-        if text.replace("_", "-").lower().startswith("zoo-core")
-    ]  # fmt: skip
+    wanted = [w for w in dependencies if w.replace("_", "-").lower().startswith("zoo-core")]
     if not wanted:
         raise Finding(
             "the package does not depend on zoo-core",
             "pip would install it where it cannot work",
             'add "zoo-core[torch]>=0.1,<1" to dependencies',
         )
-    if "<" not in wanted[0] and "~" not in wanted[0] and "==" not in wanted[0]:
+    if not any(bound in wanted[0] for bound in ("<", "~", "==")):
         raise Finding(
             f"{wanted[0]!r} accepts any later zoo-core",
             "a major version may change the hooks, and pip would install it all the same",
@@ -152,24 +142,21 @@ def _files(folder: Path) -> set[str]:
 def check_folder(folder: Path, options: Sequence[str] = ()) -> Iterator[Outcome]:
     """Check what the package in a folder would publish. It need not be installed."""
     folder = folder.resolve()
-    project = read_project(folder)
-    name = project.get("project", {}).get("name", folder.name)
+    document = read_project(folder)
+    project = document.get("project", {})
+    name = project.get("name", folder.name)
+    plugins = list(project.get("entry-points", {}).get("zoo", {}))
+    backend = document.get("build-system", {}).get("build-backend", "setuptools")
     with tempfile.TemporaryDirectory() as temporary:
         site = Path(temporary) / "site"
-        built: list[Any] = []
-
-        def build() -> None:
-            unpack(build_wheel(folder, Path(temporary)), site)
-            built.append(site)
-
-        ids: list[str] = []
-        yield _outcome(name, "entry_points", lambda: ids.extend(plugin_ids(project)))
-        yield _outcome(name, "metadata", lambda: check_metadata(project))
-        yield _outcome(name, "wheel", build)
-        if not built:
-            return
-        yield _outcome(name, "contents", lambda: check_contents(folder, site))
-        for plugin in ids:
+        checks = (
+            Check.by(check_entry_points, name, plugins),
+            Check.by(check_metadata, name, project.get("dependencies", [])),
+            Check.by(check_wheel, name, folder, backend, site),
+            Check.by(check_contents, name, folder, site),
+        )
+        yield from outcomes(checks)
+        for plugin in plugins if site.exists() else ():
             yield from _in_process(plugin, options, site)
 
 
@@ -184,42 +171,32 @@ def check_installed(name: str, options: Sequence[str] = ()) -> Iterator[Outcome]
             did_you_mean(name, known, "zoo plugins lists them; a folder is written ./folder"),
         )
     for plugin in found:
-        yield from _in_process(plugin, options, None)
+        yield from _in_process(plugin, options)
 
 
-def _outcome(of: str, check: str, call: Callable[[], Any]) -> Outcome:
-    started = time.perf_counter()
-    try:
-        call()
-        said, state = ("", "", ""), "ok"
-    except Finding as finding:
-        said, state = (finding.what, finding.why, finding.fix), "found"
-    return Outcome(of, check, state, *said, seconds=round(time.perf_counter() - started, 3))
+def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[Outcome]:
+    """In a process of its own: a model that crashes or hangs takes nothing else with it.
 
-
-def _in_process(plugin: str, options: Sequence[str], site: Path | None) -> Iterator[Outcome]:
-    """In a process of its own: a model that crashes or hangs takes nothing else with it."""
+    before: folders to import from first, even if the same package is installed.
+    """
+    path = [*map(str, before), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"ZOO_DISABLE_PLUGINS": "", "ZOO_PLUGINS": "", "ZOO_STRICT": ""}
-    if site is not None:  # before everything else, an editable installation of the same package too
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(site), os.environ.get("PYTHONPATH", "")])
-        )
-    with tempfile.TemporaryDirectory() as elsewhere, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    with (
+        tempfile.TemporaryDirectory() as elsewhere,
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
             [sys.executable, "-m", "zoo_core.testing.suite", plugin, *options],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
             env=environment,
             cwd=elsewhere,  # the folder itself must not stand in for what the wheel lacks
-        )
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                yield Outcome(**json.loads(line))
-        finally:
-            process.kill() if process.poll() is None and sys.exc_info()[0] else process.wait()
-        if process.returncode:
+        ) as process,
+    ):
+        for line in process.stdout or ():
+            yield Outcome(**json.loads(line))
+        if process.wait():
             errors.seek(0)
             last = errors.read().strip().splitlines()[-1:]
             yield Outcome(

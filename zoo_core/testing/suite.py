@@ -10,25 +10,35 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from zoo_core.io.errors import Finding, Skipped
+from zoo_core.io.errors import Finding, Skipped, ZooError
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.framework import framework_of
 from zoo_core.spec.plugins import load_plugins
-from zoo_core.testing import models, plugins
+from zoo_core.spec.settings import parse_value
+from zoo_core.testing import checks
+
+DECISIVE = ("targets", "wheel")  # after a finding of these, others would say the same once more
 
 
 @dataclass(frozen=True)
 class Check:
     """One check of one thing. Call it: it raises a Finding where the promise is not kept."""
 
-    of: str  # the plugin, or one of its models or datasets
+    of: str  # the package, the plugin, or one of its models or datasets
     name: str
     call: Callable[[], None]
+
+    @classmethod
+    def by(cls, function: Callable[..., None], of: str, *given: Any, **options: Any) -> Check:
+        """The check that `check_NAME(*given, **options)` makes."""
+        name = function.__name__.removeprefix("check_")
+        return cls(of, name, partial(function, *given, **options))
 
     def __call__(self) -> None:
         self.call()
@@ -55,35 +65,35 @@ def checks_of(plugin: str, **options: Any) -> list[Check]:
 
     options: for those of its models that have them, to make a large model small: `depth=2`.
     """
-    made = [
-        Check(plugin, check.__name__.removeprefix("check_"), partial(check, plugin))
-        for check in plugins.CHECKS
-    ]
+    made = [Check.by(check, plugin, plugin) for check in checks.PLUGIN_CHECKS]
     record = next((r for r in load_plugins().records if r.id == plugin), None)
     if record is None or record.state != "ok":
         return made[:1]  # there is nothing else to look at
     for entry in record.models:
-        made += _of_model(f"{plugin}/{entry.name}", entry, options)
+        known = {key: value for key, value in options.items() if key in entry.options}
+        for check in (
+            checks.check_parameters,
+            *_framework_checks(entry),
+            *([checks.check_generation] if "generate" in entry.capabilities else []),
+            checks.check_training,
+        ):
+            made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
     for dataset in record.datasets:
-        made.append(Check(dataset.name, "arrays", partial(models.check_dataset, dataset.name)))
+        made.append(Check(dataset.name, "arrays", partial(checks.check_dataset, dataset.name)))
     return made
 
 
-def _of_model(name: str, entry: ModelEntry, options: dict[str, Any]) -> list[Check]:
-    known = {key: value for key, value in options.items() if key in entry.options}
-    checks: tuple[Callable[..., None], ...] = (models.check_counts,)
-    if (entry.framework, entry.task) == ("torch", "classification"):
-        checks = resolve("zoo_core.torch.checks:CHECKS", f"checking {entry.name!r}")
-    generation = (models.check_generation,) if "generate" in entry.capabilities else ()
-    return [
-        Check(entry.name, check.__name__.removeprefix("check_"), partial(check, name, **known))
-        for check in (*checks, *generation, models.check_training)
-    ]
+def _framework_checks(entry: ModelEntry) -> tuple[Callable[..., None], ...]:
+    try:
+        target = framework_of(entry).checks if entry.task == "classification" else ""
+    except ZooError:  # check_targets says so
+        return ()
+    return resolve(target, f"checking {entry.name!r}") if target else ()
 
 
-def outcomes(plugin: str, options: dict[str, Any]) -> Iterator[Outcome]:
-    """Make all checks, one after the other. A check that breaks is a finding as well."""
-    for check in checks_of(plugin, **options):
+def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
+    """Make checks, one after the other. A check that breaks is a finding as well."""
+    for check in made:
         started = time.perf_counter()
         state, said = "ok", ("", "", "")
         try:
@@ -95,17 +105,14 @@ def outcomes(plugin: str, options: dict[str, Any]) -> Iterator[Outcome]:
         except Exception as error:
             why = "what it looks at cannot be used as the zoo uses it"
             state, said = "found", (f"it raised {describe(error)}", why, "correct that first")
-        yield Outcome(
-            check.of, check.name, state, *said, seconds=round(time.perf_counter() - started, 3)
-        )
-        if (check.name, state) == ("targets", "found"):
-            return  # every other check would say the same once more
+        seconds = round(time.perf_counter() - started, 3)
+        yield Outcome(check.of, check.name, state, *said, seconds=seconds)
+        if state == "found" and check.name in DECISIVE:
+            return
 
 
 def parse_options(plugin: str, given: list[str]) -> dict[str, Any]:
     """OPTION=VALUE words, each with the type that the option has in one of the models."""
-    from zoo_core.spec.settings import parse_value
-
     known: dict[str, Any] = {}
     for record in load_plugins().records:
         for entry in record.models if record.id == plugin else ():
@@ -116,10 +123,10 @@ def parse_options(plugin: str, given: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     plugin, *given = sys.argv[1:]
-    options = parse_options(plugin, given)
+    made = checks_of(plugin, **parse_options(plugin, given))
     output = sys.stdout
     sys.stdout = sys.stderr  # what models print must not mix with the lines
-    for outcome in outcomes(plugin, options):
+    for outcome in outcomes(made):
         print(json.dumps(asdict(outcome)), file=output, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The weights of a frozen backbone: found by where they come from, then known by their digest.
+"""Frozen models, and the weights of their backbones: found wherever they are, known by a digest.
 
 A trained model names its backbone as `sha256:DIGEST` in the option `backbone_weights`. Whoever has
 tensors with that digest, wherever they are from, has the same backbone.
@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from zoo_core.data.features import digest_of_tensors
 from zoo_core.io.errors import OptionError, WeightsError, ZooError
@@ -20,16 +21,83 @@ from zoo_core.io.files import cache_dir, cache_root
 from zoo_core.io.targets import resolve
 from zoo_core.io.tensors import write
 from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import qualified_name
-from zoo_core.weights.verify import check_tensors, open_weights
+from zoo_core.weights.verify import read_tensors
 
+HEADS = ("linear", "mlp")
+AT_ONCE = 16  # images; they may be large
 OPTION = "backbone_weights"
 BY_DIGEST = "sha256:"
 MOST = 2  # backbones that a process keeps at hand: a search asks for the same one again and again
 
-Spec = Mapping[str, tuple[tuple[int, ...], str]]
 Say = Callable[[str], None]
+
+
+class FrozenModel(nn.Module):
+    """Images to features to scores: a backbone that is never trained, and a head that is.
+
+    A plugin's model subclasses it, or makes one in a function.
+
+        class MyFrozen(zoo.FrozenModel):
+            def __init__(self, *, in_channels, image_size, backbone_weights, **head):
+                super().__init__(MyNet(in_channels), 512, name="my_net 1", layer="last", **head)
+
+    backbone: a module that turns images into `width` features, (B, width). name: which arithmetic
+    that is; another number behind it makes the cache forget what an older version computed. layer,
+    pooling: what the features are, in words. The weights come later, see docs/frozen.md.
+    """
+
+    digest = ""  # of the backbone's weights, where the model was assembled from them
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        width: int,
+        *,
+        name: str,
+        layer: str,
+        pooling: str = "average",
+        num_classes: int = 10,
+        head: str = "linear",
+        hidden: int = 512,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if head not in HEADS:
+            raise ValueError(f"head must be {' or '.join(HEADS)}, not {head!r}")
+        self.name, self.layer, self.pooling, self.width = name, layer, pooling, width
+        self.backbone = backbone.requires_grad_(False).eval()
+        last = nn.Linear(hidden if head == "mlp" else width, num_classes)
+        first = [nn.Linear(width, hidden), nn.ReLU()] if head == "mlp" else []
+        self.head = nn.Sequential(*first, nn.Dropout(dropout), last)
+
+    def features(self, images: Tensor) -> Tensor:
+        features: Tensor = self.backbone(images)
+        return features
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.features(images))
+        return scores
+
+    def train(self, mode: bool = True) -> FrozenModel:
+        """The backbone stays as it is: its batch norms have learned all they will."""
+        super().train(mode)
+        self.backbone.eval()
+        return self
+
+
+@torch.inference_mode()
+def features_of(model: FrozenModel, images: Tensor) -> np.ndarray:
+    """The `features` capability of every frozen model: (B, width), a few images at a time."""
+    parameter = next(model.parameters())
+    given = images.to(parameter.device, parameter.dtype)
+    parts = [model.eval().features(part) for part in torch.split(given, AT_ONCE)]
+    return torch.cat(parts).float().cpu().numpy()
+
+
+# ---------------------------------------------------------------- the weights of a backbone
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,27 +105,23 @@ class BackboneWeights:
     tensors: Mapping[str, np.ndarray]  # by the names that they have in the backbone
     digest: str
 
-    @property
-    def reference(self) -> str:
-        return BY_DIGEST + self.digest
-
 
 _at_hand: dict[str, BackboneWeights] = {}
 
 
-def digest_in(config: Mapping[str, Any]) -> str:
+def digest_in(config: Config) -> str:
     """The digest of the backbone that a trained model names; "" where its file is whole."""
     asked = str(config.get(OPTION, ""))
     if not asked.startswith(BY_DIGEST):
         return ""
     digest = asked.removeprefix(BY_DIGEST)
     if not DIGEST.fullmatch(digest):  # it may be somebody else's text, and names a file here
-        raise WeightsError(f"{OPTION} {asked!r} is no digest")
+        raise WeightsError(f"{OPTION} {asked!r} is not a digest")
     return digest
 
 
 def backbone_weights(
-    entry: ModelEntry, config: Mapping[str, Any], spec: Spec, say: Say
+    entry: ModelEntry, config: Config, spec: TensorSpec, say: Say
 ) -> BackboneWeights:
     """The weights that the option `backbone_weights` asks for: a digest, a file, or "" for those
     that the model's `backbone` capability knows. spec: what the backbone needs."""
@@ -67,32 +131,31 @@ def backbone_weights(
         [str(cache_root()), qualified_name(entry), config], sort_keys=True, default=str
     )
     if place not in _at_hand:
-        found = _by_digest(entry, config, spec, say, digest) if digest else None
+        find = _by_digest if digest else _given
+        found = find(entry, config, spec, say)
         while len(_at_hand) >= MOST:
             del _at_hand[next(iter(_at_hand))]
-        _at_hand[place] = found or _given(entry, config, spec, say)
+        _at_hand[place] = found
     return _at_hand[place]
 
 
-def _given(entry: ModelEntry, config: Mapping[str, Any], spec: Spec, say: Say) -> BackboneWeights:
+def _given(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> BackboneWeights:
     """What the model's own plugin gives: it knows where its weights are published."""
     give = resolve(entry.capabilities["backbone"], f"model {entry.name!r}")
     asked = str(config[OPTION])
     found = _fitting(give(config, say), spec, asked or f"the published weights of {entry.name}")
-    if asked:  # the file may move; the copy is what the trained model will ask for
-        kept = _kept(found.digest)
-        if not kept.exists():
-            write(kept, found.tensors)
+    kept = _kept(found.digest)
+    if asked and not kept.exists():  # the file may move; the trained model will ask for this copy
+        write(kept, found.tensors)
     return found
 
 
-def _by_digest(
-    entry: ModelEntry, config: Mapping[str, Any], spec: Spec, say: Say, digest: str
-) -> BackboneWeights:
+def _by_digest(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> BackboneWeights:
+    digest = digest_in(config)
     kept = _kept(digest)
     if kept.exists():
         try:
-            found = _fitting(check_tensors(open_weights(kept), None), spec, str(kept))
+            found = _fitting(read_tensors(kept), spec, str(kept))
             if found.digest == digest:
                 return found
             say(f"Warning: {kept} is damaged; looking elsewhere")
@@ -109,8 +172,8 @@ def _by_digest(
     return found
 
 
-def _fitting(tensors: Mapping[str, np.ndarray], spec: Spec, source: str) -> BackboneWeights:
-    """Those of the tensors that the backbone has; a classifier's last layer is none of them."""
+def _fitting(tensors: Mapping[str, np.ndarray], spec: TensorSpec, source: str) -> BackboneWeights:
+    """Those of the tensors that the backbone has: not a classifier's last layer."""
     for name, (shape, _) in spec.items():
         if name not in tensors:
             raise OptionError(f"{source} does not fit this backbone: {name} is missing")

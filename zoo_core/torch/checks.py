@@ -6,7 +6,8 @@ Every check takes options of the model too, to make a large one small: `check("m
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,31 +15,41 @@ from torch.nn import functional as F
 
 from zoo_core.io.errors import Finding, OptionError
 from zoo_core.io.tensors import read, to_bytes
-from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import registry
+from zoo_core.torch.learner import to_arrays
+from zoo_core.torch.trainer import TorchTrainer
 
 
-def check_parameters(name: str, **options: Any) -> None:
-    """The declared numbers of parameters are the real ones. Built without memory, so in full."""
-    entry = registry().models.get(name)
-    with torch.device("meta"):
-        model = _build(entry, {})
-    parameters = list(model.parameters())
-    trainable = sum(p.numel() for p in parameters if p.requires_grad)
-    total = sum(p.numel() for p in parameters)
-    for field, found, declared in (
-        ("parameters", trainable, entry.parameters),
-        ("total_parameters", total, entry.total_parameters),
-    ):
-        if declared not in (None, found):
-            raise Finding(
-                f"{name} declares {field}={declared:,} and has {found:,}",
-                "people choose a model by that figure, and compare it with the paper's",
-                f"write {field}={found:_} into the entry, or correct the network",
-            )
-    real = [key for key, tensor in model.state_dict().items() if not tensor.is_meta]
-    if real:
+class Subject:
+    """A model with some options, and images for it."""
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        self.name, self.entry, self.options = name, registry().models.get(name), options
+        self.framework = cast(TorchTrainer, framework_of(self.entry))
+        self.config = check_options(self.entry, options)
+
+    def but(self, **changes: Any) -> Subject:
+        """The same with other options."""
+        return Subject(self.name, {**self.options, **changes})
+
+    def sketch(self) -> nn.Module:
+        return self.framework.sketch(self.entry, self.config)
+
+    def build(self, seed: int = 0) -> nn.Module:
+        torch.manual_seed(seed)
+        return self.framework.build(self.entry, self.config)
+
+    def images(self, count: int) -> Tensor:
+        generator = torch.Generator().manual_seed(1)
+        size = self.config["image_size"]
+        return torch.randn(count, self.config["in_channels"], size, size, generator=generator)
+
+
+def check_meta(name: str, **options: Any) -> None:
+    """It can be built on the meta device, without memory."""
+    state = Subject(name, {}).sketch().state_dict()
+    if real := [key for key, tensor in state.items() if not tensor.is_meta]:
         raise Finding(
             f"{name} makes real tensors on the meta device: {', '.join(real)}",
             "weights are checked and loaded against a model that takes no memory",
@@ -49,58 +60,77 @@ def check_parameters(name: str, **options: Any) -> None:
 
 def check_shapes(name: str, **options: Any) -> None:
     """The number of classes, channels and pixels are what was asked for."""
-    entry = registry().models.get(name)
-    size = options.get("image_size", entry.image_size)
-    for asked in (
-        {"num_classes": 3},
-        {"in_channels": 4 - entry.in_channels},  # 3 for 1, and 1 for 3
-        {"image_size": 2 * size},
+    subject = Subject(name, options)
+    entry = subject.entry
+    for option, value in (
+        ("num_classes", 3),
+        ("in_channels", 4 - entry.in_channels),  # 3 for 1, and 1 for 3
+        ("image_size", 2 * subject.config["image_size"]),
     ):
+        wanted = (2, value if option == "num_classes" else entry.num_classes)
         try:
-            model = _build(entry, {**options, **asked}).eval()
+            other = subject.but(**{option: value})
             with torch.inference_mode():
-                found = tuple(model(_images(entry, 2, {**options, **asked})).shape)
+                found = tuple(other.build().eval()(other.images(2)).shape)
+            what = "" if found == wanted else f"gives an output of {found}, not {wanted}"
         except (OptionError, RuntimeError) as error:
-            raise _unlike(name, asked, f"raises {type(error).__name__}: {error}") from error
-        wanted = (2, asked.get("num_classes", entry.num_classes))
-        if found != wanted:
-            raise _unlike(name, asked, f"gives an output of {found}, not {wanted}")
-
-
-def _unlike(name: str, asked: dict[str, int], what: str) -> Finding:
-    return Finding(
-        f"{name} with {', '.join(f'{k}={v}' for k, v in asked.items())} {what}",
-        "the data decides these three options, so `zoo train` on other pictures fails",
-        "use num_classes, in_channels and image_size wherever a size is written as a number",
-    )
+            what = f"raises {type(error).__name__}: {error}"
+        if what:
+            raise Finding(
+                f"{name} with {option}={value} {what}",
+                "the data decides these three options, so `zoo train` on other pictures fails",
+                "use num_classes, in_channels and image_size wherever a size is written as a "
+                "number",
+            )
 
 
 def check_options_count(name: str, **options: Any) -> None:
     """Every number or switch among the options of its own changes something."""
-    entry = registry().models.get(name)
-    for option, value in entry.config.items():
+    subject = Subject(name, options)
+    for option, value in subject.entry.config.items():
         other = _another(value)
         if other is None or option in options:
             continue
-        try:
-            if _same(entry, options, {**options, option: other}):
+        with suppress(OptionError):  # not every number is possible, and it says so
+            if _same(subject, subject.but(**{option: other})):
                 raise Finding(
                     f"{option}={other} gives the same {name} as {option}={value}",
                     "somebody who sets an option believes that it does something",
                     f"use {option} in the network, or take it out of `config`",
                 )
-        except OptionError:
-            continue  # not every number is possible, and it says so
+
+
+def _another(value: Any) -> Any:
+    """Another value of an option, where one can be made up."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return 2 * value if value else 1
+    if isinstance(value, float):
+        return value / 2 if value else 0.5
+    return None
+
+
+def _same(one: Subject, other: Subject) -> bool:
+    """Whether two sets of options make the same network. First without memory, then in full."""
+    if str(one.sketch()) != str(other.sketch()):
+        return False
+    found = []
+    for subject in (one, other):
+        model = subject.build().train()
+        torch.manual_seed(0)
+        with torch.no_grad():
+            found.append(model(subject.images(2)))
+    return torch.equal(*found)
 
 
 def check_choices(name: str, **options: Any) -> None:
     """Every value that the entry declares for an option can be built."""
-    entry = registry().models.get(name)
-    for option, values in entry.choices.items():
+    subject = Subject(name, options)
+    for option, values in subject.entry.choices.items():
         for value in values:
             try:
-                with torch.device("meta"):
-                    _build(entry, {**options, option: value})
+                subject.but(**{option: value}).sketch()
             except OptionError as error:
                 raise Finding(
                     f"{name} declares {option}={value} and cannot be built with it: {error}",
@@ -111,21 +141,18 @@ def check_choices(name: str, **options: Any) -> None:
 
 def check_errors(name: str, **options: Any) -> None:
     """Options that cannot work are refused when the model is built, with a sentence."""
-    entry = registry().models.get(name)
-    absurd = [{"image_size": 1}]
-    absurd += [
-        {k: 0} for k, v in entry.config.items() if isinstance(v, int) and v > 0 and v is not True
-    ]
-    for asked in absurd:
+    subject = Subject(name, options)
+    counts = [k for k, v in subject.entry.config.items() if type(v) is int and v > 0]
+    for option, value in [("image_size", 1), *((option, 0) for option in counts)]:
         try:
-            model = _build(entry, {**options, **asked}).eval()
-            if "image_size" in asked:
+            absurd = subject.but(**{option: value})
+            model = absurd.build().eval()
+            if option == "image_size":
                 with torch.inference_mode():
-                    model(_images(entry, 2, {**options, **asked}))
+                    model(absurd.images(2))
         except OptionError:
             continue
         except Exception as error:
-            (option, value), *_ = asked.items()
             raise Finding(
                 f"{name} with {option}={value} ends in {type(error).__name__}: {error}",
                 "the user sees a traceback from inside the network, and has no idea what to change",
@@ -135,13 +162,11 @@ def check_errors(name: str, **options: Any) -> None:
 
 def check_gradients(name: str, **options: Any) -> None:
     """Every trainable parameter takes part in the loss."""
-    entry = registry().models.get(name)
-    options = {**entry.recipes["default"].model, **options}  # as `zoo train` builds it
-    torch.manual_seed(0)
-    model = _build(entry, options).train()
-    logits = model(_images(entry, 4, options))
-    loss = F.cross_entropy(logits, torch.arange(4) % logits.shape[1])
-    torch.autograd.backward(loss)
+    trained_with = registry().models.get(name).recipes["default"].model
+    subject = Subject(name, {**trained_with, **options})
+    model = subject.build().train()
+    logits = model(subject.images(4))
+    torch.autograd.backward(F.cross_entropy(logits, torch.arange(4) % logits.shape[1]))
     idle = [
         key
         for key, parameter in model.named_parameters()
@@ -157,15 +182,14 @@ def check_gradients(name: str, **options: Any) -> None:
 
 def check_learning(name: str, **options: Any) -> None:
     """One batch can be learned by heart, without dropout: the loss goes to nothing."""
-    entry = registry().models.get(name)
-    torch.manual_seed(0)
-    model = _build(entry, options).train()
+    subject = Subject(name, options)
+    model = subject.build().train()
     for layer in model.modules():
         if isinstance(layer, nn.Dropout):
             layer.p = 0.0
         elif isinstance(layer, nn.RNNBase):
             layer.dropout = 0.0
-    images, labels = _images(entry, 8, options), torch.arange(8) % 4
+    images, labels = subject.images(8), torch.arange(8) % 4
     optimizer = torch.optim.Adam((p for p in model.parameters() if p.requires_grad), lr=2e-3)
     loss = torch.tensor(float("inf"))
     for _ in range(150):
@@ -184,24 +208,19 @@ def check_learning(name: str, **options: Any) -> None:
 
 def check_round_trip(name: str, **options: Any) -> None:
     """Weights written to a file and read again give the same outputs, bit for bit."""
-    entry = registry().models.get(name)
-    trainer = framework_of(entry)
-    config = check_options(entry, options)
-    torch.manual_seed(0)
-    model = trainer.build(entry, config).eval()
+    subject = Subject(name, options)
+    model, again = subject.build().eval(), subject.build(seed=1).eval()
     _refuse_shared(name, model)
-    state = {key: tensor.numpy() for key, tensor in model.state_dict().items()}
-    tensors = read(to_bytes(state))
+    tensors = read(to_bytes(to_arrays(model)))
     spec = {key: (array.shape, str(array.dtype)) for key, array in tensors.items()}
-    if spec != dict(trainer.tensor_spec(entry, config)):
+    if spec != dict(subject.framework.tensor_spec(subject.entry, subject.config)):
         raise Finding(
             f"the tensors of {name} are not those of its tensor_spec",
             "weights are checked against it before they are used, so these would be refused",
             "build the same tensors on the meta device as elsewhere",
         )
-    again = trainer.build(entry, config).eval()
-    trainer.load_state(again, tensors)
-    images = _images(entry, 2, options)
+    subject.framework.load_state(again, tensors)
+    images = subject.images(2)
     with torch.inference_mode():
         if not torch.equal(model(images), again(images)):
             raise Finding(
@@ -229,11 +248,9 @@ def _refuse_shared(name: str, model: nn.Module) -> None:
 
 
 def check_determinism(name: str, **options: Any) -> None:
-    """In evaluation a picture always gets the same answer, whatever comes with it."""
-    entry = registry().models.get(name)
-    torch.manual_seed(0)
-    model = _build(entry, options).eval()
-    images = _images(entry, 4, options)
+    """In evaluation an image always gets the same answer, whatever comes with it."""
+    subject = Subject(name, options)
+    model, images = subject.build().eval(), subject.images(4)
     with torch.inference_mode():
         torch.manual_seed(1)
         first = model(images)
@@ -255,17 +272,15 @@ def check_determinism(name: str, **options: Any) -> None:
 
 def check_export(name: str, **options: Any) -> None:
     """torch.export takes the model, and what it made gives the same outputs. Takes seconds."""
-    entry = registry().models.get(name)
-    torch.manual_seed(0)
-    model = _build(entry, options).eval()
-    images = _images(entry, 2, options)
+    subject = Subject(name, options)
+    model, images = subject.build().eval(), subject.images(2)
     exported = torch.export.export(model, (images,)).module()
     with torch.inference_mode():
         torch.testing.assert_close(exported(images), model(images), rtol=1e-4, atol=1e-4)
 
 
 CHECKS = (
-    check_parameters,
+    check_meta,
     check_shapes,
     check_options_count,
     check_choices,
@@ -275,45 +290,3 @@ CHECKS = (
     check_round_trip,
     check_determinism,
 )
-
-
-def _build(entry: ModelEntry, options: dict[str, Any]) -> nn.Module:
-    model = framework_of(entry).build(entry, check_options(entry, options))
-    assert isinstance(model, nn.Module)
-    return model
-
-
-def _images(entry: ModelEntry, count: int, options: dict[str, Any]) -> Tensor:
-    config = check_options(entry, options)
-    generator = torch.Generator().manual_seed(1)
-    shape = (count, config["in_channels"], config["image_size"], config["image_size"])
-    return torch.randn(shape, generator=generator)
-
-
-def _another(value: Any) -> Any:
-    """Another value of an option, where one can be made up."""
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return 2 * value if value else 1
-    if isinstance(value, float):
-        return value / 2 if value else 0.5
-    return None
-
-
-def _same(entry: ModelEntry, one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two sets of options make the same network. First without memory, then in full."""
-    trainer = framework_of(entry)
-    if trainer.tensor_spec(entry, check_options(entry, one)) != trainer.tensor_spec(
-        entry, check_options(entry, other)
-    ):
-        return False
-    found = []
-    for options in (one, other):
-        torch.manual_seed(0)
-        model = _build(entry, options).train()
-        torch.manual_seed(0)
-        with torch.no_grad():
-            found.append((str(model), model(_images(entry, 2, options))))
-    (text, output), (other_text, other_output) = found
-    return text == other_text and torch.equal(output, other_output)

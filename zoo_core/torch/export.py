@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import io
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,7 @@ def export(model: nn.Module, images: Tensor, path: Path) -> float:
             written = folder / path.name
             with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
                 warnings.simplefilter("ignore")  # of the exporter, about itself
-                run = write(model, images, written)
-                difference = _difference(expected, run(images))
+                difference = _difference(expected, write(model, images, written))
             written.replace(path)
             return difference
     except OSError as error:
@@ -51,23 +49,20 @@ def export(model: nn.Module, images: Tensor, path: Path) -> float:
         ) from error
 
 
-Run = Callable[[Tensor], list[np.ndarray]]
-
-
 def _program(model: nn.Module, images: Tensor) -> Any:
-    # AUTO: any number of pictures, unless the model itself insists on this one.
+    # AUTO: any number of images, unless the model itself insists on this one.
     return torch.export.export(
         model, (images,), dynamic_shapes=({0: torch.export.Dim.AUTO},), strict=False
     )
 
 
-def _write_program(model: nn.Module, images: Tensor, path: Path) -> Run:
+def _write_program(model: nn.Module, images: Tensor, path: Path) -> list[np.ndarray]:
+    """Write, and give the answers of what was written."""
     torch.export.save(_program(model, images), path)
-    loaded = torch.export.load(path).module()
-    return lambda batch: _answers(loaded, batch)
+    return _answers(torch.export.load(path).module(), images)
 
 
-def _write_onnx(model: nn.Module, images: Tensor, path: Path) -> Run:
+def _write_onnx(model: nn.Module, images: Tensor, path: Path) -> list[np.ndarray]:
     import onnxruntime
 
     torch.onnx.export(
@@ -75,8 +70,7 @@ def _write_onnx(model: nn.Module, images: Tensor, path: Path) -> Run:
         verbose=False,
     )  # fmt: skip
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return lambda batch: list(session.run(None, {name: batch.numpy()}))
+    return list(session.run(None, {"images": images.numpy()}))
 
 
 @torch.no_grad()

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.io.errors import OptionError, TrainingError, ZooError
-from zoo_core.io.targets import resolve
-from zoo_core.spec.entries import ModelEntry
+from zoo_core.io.errors import TrainingError
 from zoo_core.torch.runtime import Runtime
-from zoo_core.torch.task import Classification, Task
+from zoo_core.torch.task import OPTIMIZERS, Task, find_task
 from zoo_core.train.checkpoint import State
 from zoo_core.train.job import Job
 from zoo_core.train.learner import Learner, Position
@@ -28,18 +26,12 @@ class TorchLearner(Learner):
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
-        self.task = task_kind(job)(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
+        kind = find_task(job.entry)
+        self.task = kind(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
         for network in dict.fromkeys((self.model, self.published)):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
         self.parts |= {f"optimizer.{name}": made for name, made in self.optimizers.items()}
-        # With several optimisers a loss must reach the parameters of its own one alone.
-        several = len(self.optimizers) > 1
-        self._inputs = {
-            name: parameters_of(optimizer) if several else None
-            for name, optimizer in self.optimizers.items()
-        }
-        self._precise = torch.float32 if self.runtime.device.type == "mps" else torch.float64
         self._bad = torch.full((), -1, dtype=torch.int64, device=self.runtime.device)
 
     def loading(self) -> dict[str, Any]:
@@ -58,8 +50,10 @@ class TorchLearner(Learner):
         self.runtime.seed(int(here.bits(f"step.{self.runtime.rank}")[0]))
         try:
             super().step(batch, place)
-        except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-            if not out_of_memory(error):
+        except (MemoryError, RuntimeError) as error:
+            # The CPU's allocator raises a plain RuntimeError, and `memory format` is another one.
+            words = ("out of memory", "not enough memory", "allocate memory")
+            if isinstance(error, RuntimeError) and not any(word in str(error) for word in words):
                 raise
             raise TrainingError(
                 f"the memory of {self.runtime.device} is too small for a batch of {place.size}",
@@ -72,9 +66,10 @@ class TorchLearner(Learner):
 
         def update(name: str, loss: Tensor) -> None:
             # Shares of the whole batch, so that parts and processes add up to its mean.
-            scaler = self.runtime.scaler
-            whole = scaler.scale(loss * share if share != 1 else loss)
-            torch.autograd.backward(whole, inputs=self._inputs[name])
+            whole = self.runtime.scaler.scale(loss * share if share != 1 else loss)
+            # With several optimisers a loss must reach the parameters of its own one alone.
+            own = parameters_of(self.optimizers[name]) if len(self.optimizers) > 1 else None
+            torch.autograd.backward(whole, inputs=own)
             if last:
                 self._apply(name, place.lr)
 
@@ -82,10 +77,11 @@ class TorchLearner(Learner):
             for name in self.optimizers:
                 self._apply(name, place.lr)
             return
+        solves = OPTIMIZERS[self.recipe.optimizer].closure
         with self.runtime.autocast():
-            figures = self.task.step(batch, update)
-        sums = {name: value.to(self._precise) * len(batch) for name, value in figures.items()}
-        self.add(sums, len(batch))
+            figures = self._solve(batch) if solves else self.task.step(batch, update)
+        precise = {name: value.to(self.runtime.precise) for name, value in figures.items()}
+        self.add({name: value * len(batch) for name, value in precise.items()}, len(batch))
         if figures:
             fine = torch.stack([torch.isfinite(value) for value in figures.values()]).all()
             self._bad = torch.where((self._bad < 0) & ~fine, place.step, self._bad)
@@ -103,10 +99,26 @@ class TorchLearner(Learner):
         scaler.update()
         optimizer.zero_grad(set_to_none=True)
 
+    def _solve(self, batch: Batch) -> dict[str, Tensor]:
+        """Let the optimiser ask for the loss as often as it likes; the figures after that."""
+        (optimizer,) = self.optimizers.values()
+
+        def loss() -> Tensor:
+            losses: list[Tensor] = []
+            optimizer.zero_grad()
+            self.task.step(batch, lambda _, loss: losses.append(loss))
+            torch.autograd.backward(losses)
+            return losses[0]
+
+        optimizer.step(loss)  # type: ignore[arg-type]
+        with torch.no_grad():
+            return self.task.step(batch, lambda name, loss: None)
+
     @torch.no_grad()
     def average(self, weight: float) -> None:
         ours, theirs = [], []
-        for mean, now in zip(tensors_of(self.published), tensors_of(self.model), strict=True):
+        kept = (m.state_dict(keep_vars=True).values() for m in (self.published, self.model))
+        for mean, now in zip(*kept, strict=True):
             if mean.is_floating_point():
                 ours.append(mean)
                 theirs.append(now)
@@ -147,9 +159,9 @@ class TorchLearner(Learner):
 
     def read(self, part: Any) -> dict[str, np.ndarray]:
         if isinstance(part, nn.Module):
-            return to_numpy(part)
+            return to_arrays(part)
         return {
-            f"{number}.{slot}": array_of(value)
+            f"{number}.{slot}": to_array(value)
             for number, parameter in enumerate(parameters_of(part))
             for slot, value in part.state.get(parameter, {}).items()
         }
@@ -175,36 +187,7 @@ class TorchLearner(Learner):
         super().load(state)
         if self.runtime.rank:  # the sums are those of the first process
             self.start_epoch()
-        if state.values["scaler"]:
-            self.runtime.scaler.load_state_dict(state.values["scaler"])
-
-
-def task_kind(job: Job) -> type[Task]:
-    """The task of a model, with its options checked."""
-    kind = find_task(job.entry)
-    job.check_task(kind.options, labels=kind.needs_labels, mixes=kind.mixes)
-    try:
-        kind.check(job)
-    except ZooError:
-        raise
-    except ValueError as error:
-        raise OptionError(
-            f"model {job.entry.name!r} cannot be trained like this: {error}"
-        ) from error
-    return kind
-
-
-def find_task(entry: ModelEntry) -> type[Task]:
-    if entry.task == "classification":
-        return Classification
-    kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
-    return kind
-
-
-def out_of_memory(error: Exception) -> bool:
-    """The CPU's allocator raises a plain RuntimeError, and `memory format` is something else."""
-    words = ("out of memory", "not enough memory", "allocate memory")
-    return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)
+        self.runtime.scaler.load_state_dict(state.values["scaler"])  # float16 alone has something
 
 
 def wants_channels_last(model: nn.Module) -> bool:
@@ -213,33 +196,25 @@ def wants_channels_last(model: nn.Module) -> bool:
     Not for odd numbers of channels: with 4, 5 or 12 of them, the backward pass of torch 2.15 has
     been seen to crash on processors without AVX-512.
     """
-    found = [
-        layer
-        for layer in model.modules()
-        if isinstance(layer, nn.Conv2d) and layer.kernel_size != layer.stride
-    ]
-    return bool(found) and all(layer.out_channels % 8 == 0 for layer in found)
-
-
-def tensors_of(model: nn.Module) -> list[Tensor]:
-    return list(model.state_dict(keep_vars=True).values())
+    layers = (layer for layer in model.modules() if isinstance(layer, nn.Conv2d))
+    channels = [layer.out_channels for layer in layers if layer.kernel_size != layer.stride]
+    return bool(channels) and all(count % 8 == 0 for count in channels)
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def array_of(tensor: Tensor) -> np.ndarray:
+def to_array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().cpu().contiguous().numpy()
 
 
-def to_numpy(model: nn.Module) -> dict[str, np.ndarray]:
+def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:
     """The tensors of a model, without copies where they are on the CPU already."""
-    return {name: array_of(tensor) for name, tensor in model.state_dict().items()}
+    return {name: to_array(tensor) for name, tensor in model.state_dict().items()}
 
 
-@torch.no_grad()
-def fill(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
+def fill(model: nn.Module, arrays: Mapping[str, np.ndarray], *, strict: bool = True) -> None:
     """Put arrays into a model's tensors, which keep their place and layout."""
-    for name, tensor in model.state_dict().items():
-        tensor.copy_(torch.from_numpy(tensors[name].copy()))
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    model.load_state_dict(tensors, strict=strict)

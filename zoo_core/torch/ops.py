@@ -1,4 +1,4 @@
-"""Batches of pictures in torch, on the device of the model; the draws come over as small arrays."""
+"""Batches of images in torch, on the device of the model; the draws come over as small arrays."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TorchOps(Ops):
                 inner[:, :, -pad:] = inner[:, :, -2 * pad - 1 : -pad - 1].flip(2)
                 inner[:, :pad] = inner[:, pad + 1 : 2 * pad + 1].flip(1)
                 inner[:, -pad:] = inner[:, -2 * pad - 1 : -pad - 1].flip(1)
-        # Every place where a picture could start has a window, all in the same memory; selecting
+        # Every place where an image could start has a window, all in the same memory; selecting
         # windows copies whole rows, 40 times quicker than an index for each pixel.
         last = padded.numel() - (height - 1) * pitch - row
         windows = padded.as_strided((last + 1, height, row), (1, pitch, 1))

@@ -20,8 +20,8 @@ from zoo_core.io.files import atomic_write, cache_dir, file_digest
 from zoo_core.io.net import download
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import write
-from zoo_core.weights.hf import HuggingFace
-from zoo_core.weights.verify import check_tensors, open_weights
+from zoo_core.weights.repository import HuggingFace
+from zoo_core.weights.verify import read_tensors
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ def _from_hub(name: str) -> dict[str, np.ndarray]:
     """The newest model.safetensors of a repository; the hub's own record says its digest."""
     repository = HuggingFace(name)
     commit = repository.resolve("")
-    stored = repository.stored(commit, "model.safetensors")
+    sha256, size = repository.stored(commit, "model.safetensors")
     with tempfile.TemporaryDirectory() as folder:
         path = repository.fetch(commit, "model.safetensors", Path(folder))
-        file = open_weights(path, sha256=stored.sha256, size=stored.bytes)
-        return {key: array.copy() for key, array in check_tensors(file, None).items()}
+        tensors = read_tensors(path, sha256=sha256, size=size)
+        return {key: array.copy() for key, array in tensors.items()}
 
 
 def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
@@ -122,7 +122,7 @@ def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ZooError(f"{path} {what}", f"the published file is {source.url}")
     if path.suffix == ".safetensors":
-        return check_tensors(open_weights(path), None)
+        return read_tensors(path)
     digest = file_digest(path)
     if not source.matches(digest):
         raise ZooError(
@@ -137,7 +137,7 @@ def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
     """What was converted before, unless it has changed since."""
     try:
         digest = path.with_suffix(".sha256").read_text()
-        return check_tensors(open_weights(path, sha256=digest), None)
+        return read_tensors(path, sha256=digest)
     except (OSError, ZooError):
         pass
     return None

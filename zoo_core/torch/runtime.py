@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +13,6 @@ from zoo_core.io.errors import OptionError
 from zoo_core.io.process import process
 from zoo_core.io.targets import missing_dependency
 
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-
 
 class Runtime:
     """One process, or one of several that torchrun started and Accelerate connects."""
@@ -25,24 +21,21 @@ class Runtime:
         self.rank, self.world = process()
         self._accelerator = _accelerator(device) if self.world > 1 else None
         self.device = self._accelerator.device if self._accelerator else choose_device(device)
-        self._dtype = DTYPES.get(precision)
+        self.precise = torch.float32 if self.device.type == "mps" else torch.float64  # for sums
+        self._dtype = getattr(torch, precision)
         # float16 loses small gradients unless the loss is scaled up; the others need no scaler.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "float16")
         # Numbers too small to matter can make convolutions many times slower.
         torch.set_flush_denormal(True)
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        if self._dtype is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, self._dtype)
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, self._dtype, enabled=self._dtype != torch.float32)
 
     def seed(self, value: int) -> None:
-        """Seed what dropout and the like draw from on this device."""
+        """Seed what dropout draws from on this device."""
         torch.default_generator.manual_seed(value)
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(value)
-        elif self.device.type == "mps":
-            torch.mps.manual_seed(value)
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).manual_seed(value)
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients of all processes, whose losses are already shares of the whole.
@@ -52,7 +45,7 @@ class Runtime:
         """
         if self._accelerator is None:
             return
-        # A process without pictures in this batch has no gradients, and takes part all the same.
+        # A process without images in this batch has no gradients, and takes part all the same.
         for p in (given := list(parameters)):
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
@@ -67,25 +60,21 @@ class Runtime:
         """Add up an array over all processes."""
         if self._accelerator is None:
             return values
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        tensor = torch.as_tensor(values, dtype=dtype, device=self.device)
+        tensor = torch.as_tensor(values, dtype=self.precise, device=self.device)
         total: Tensor = self._accelerator.reduce(tensor, reduction="sum")
         return total.cpu().numpy()
 
 
 def choose_device(name: str) -> torch.device:
     """The device that was asked for, or the quickest one that is here."""
-    available: dict[str, Callable[[], bool]] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-        "cpu": lambda: True,
-    }
+    here = ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+    here.append("cpu")
     if name == "auto":
-        return torch.device(next(kind for kind, here in available.items() if here()))
-    kind = name.partition(":")[0]
-    if kind not in available or not available[kind]():
-        here = ", ".join(kind for kind, check in available.items() if check())
-        raise OptionError(f"there is no device {name!r} on this machine", f"there is: {here}")
+        return torch.device(here[0])
+    if name.partition(":")[0] not in here:
+        raise OptionError(
+            f"there is no device {name!r} on this machine", f"there is: {', '.join(here)}"
+        )
     return torch.device(name)
 
 
@@ -94,7 +83,7 @@ def _accelerator(device: str) -> Any:
         from accelerate import Accelerator
     except ImportError as error:
         raise missing_dependency("accelerate", "training in several processes") from error
-    return Accelerator(cpu=device == "cpu" or choose_device(device).type == "cpu")
+    return Accelerator(cpu=choose_device(device).type == "cpu")
 
 
 class Machine(NamedTuple):

@@ -1,4 +1,7 @@
-"""Tasks: what a torch model is trained for. A task owns forward, losses, optimisers and metrics."""
+"""Tasks: what a torch model is trained for. A task owns forward, losses, optimisers and metrics.
+
+The table of optimisers is here as well.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from torch import Tensor, nn
 
 from zoo_core.data.loader import Batch
 from zoo_core.io.errors import TrainingError
+from zoo_core.io.targets import resolve
+from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
 from zoo_core.train.job import SEARCHED, Job
 from zoo_core.use.metrics import ClassificationTotals
@@ -22,19 +27,46 @@ Update = Callable[[str, Tensor], None]
 SumOver = Callable[[np.ndarray], np.ndarray]
 
 
+class LBFGS(torch.optim.LBFGS):
+    """A step is a number of iterations over all rows; weight decay is a penalty on matrices.
+
+    It forgets between steps, so that the weights are all that there is to save.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], weight_decay: float) -> None:
+        super().__init__(parameters, max_iter=25, history_size=10, line_search_fn="strong_wolfe")
+        self.matrices = [p for p in parameters if p.ndim > 1]
+        self.weight_decay = weight_decay
+
+    def step(self, closure: Callable[[], Tensor]) -> Tensor:  # type: ignore[override]
+        def objective() -> Tensor:
+            loss = closure()
+            squares = torch.stack([p.square().sum() for p in self.matrices]).sum()
+            penalty = self.weight_decay / 2 * squares
+            torch.autograd.backward(penalty)
+            return loss + penalty
+
+        loss: Tensor = super().step(objective)  # type: ignore[no-untyped-call]
+        self.state.clear()
+        return loss
+
+
 @dataclass(frozen=True)
 class Optimizer:
     """An optimiser that recipes can name; add one to the table below, and nowhere else."""
 
     make: Callable[..., torch.optim.Optimizer]
     searched: str  # what a search varies where nobody says, and how far
-    options: tuple[str, ...] = ()  # fields of the recipe that it takes besides lr and weight_decay
+    options: tuple[str, ...] = ("lr", "weight_decay")  # fields of the recipe that it takes
+    closure: bool = False  # whether a step asks for the loss of all rows, again and again
 
 
 OPTIMIZERS = {
     "adam": Optimizer(torch.optim.Adam, SEARCHED["adam"]),
     "adamw": Optimizer(torch.optim.AdamW, SEARCHED["adamw"]),
-    "sgd": Optimizer(torch.optim.SGD, SEARCHED["sgd"], ("momentum",)),
+    "sgd": Optimizer(torch.optim.SGD, SEARCHED["sgd"], ("lr", "weight_decay", "momentum")),
+    # L-BFGS finds its steps by itself; how much to shrink is open.
+    "lbfgs": Optimizer(LBFGS, "weight_decay=log:1e-06:0.01", ("weight_decay",), closure=True),
 }
 
 
@@ -43,12 +75,13 @@ class Task:
 
     The loop calls `step` for every batch. A step computes losses and calls `update(name, loss)`,
     once for each optimiser: that runs backward, clips, and takes the optimiser's step. It returns
-    figures of the batch as tensors; nothing in it may wait for the device.
+    figures of the batch as tensors; nothing in it may wait for the device. An optimiser that asks
+    for the loss several times calls `step` as often.
     """
 
     optimizers: tuple[str, ...] = ("model",)
     options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
-    needs_labels = False  # whether pictures without labels are refused
+    needs_labels = False  # whether images without labels are refused
     mixes = False  # whether `step` knows what MixUp and CutMix do to labels
 
     @classmethod
@@ -56,7 +89,7 @@ class Task:
         """Refuse a job before it has a run: a ValueError says in a sentence what is wrong."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
-        self.model = model
+        self.model: Any = model  # a subclass knows which network it was written for
         self.recipe = recipe
         self.classes = classes
         self.settings = {**self.options, **recipe.task}
@@ -64,11 +97,16 @@ class Task:
 
     def parameters(self, name: str) -> Iterable[nn.Parameter]:
         """The parameters of one optimiser."""
-        return self.model.parameters()
+        return list(self.model.parameters())
 
     def make_optimizer(self, name: str) -> torch.optim.Optimizer:
-        parameters = [p for p in self.parameters(name) if p.requires_grad]
-        return make_optimizer(parameters, self.recipe)
+        """The optimiser that the recipe names. Its learning rate is set before every step."""
+        chosen = OPTIMIZERS[self.recipe.optimizer]
+        options: dict[str, Any] = {field: getattr(self.recipe, field) for field in chosen.options}
+        # One kernel for all parameters instead of several for each: most of a small model's step.
+        if "fused" in inspect.signature(chosen.make).parameters:
+            options["fused"] = True
+        return chosen.make([p for p in self.parameters(name) if p.requires_grad], **options)
 
     def start(self, model: nn.Module) -> None:
         """Put what the settings decide into a new model, or into the copy that is averaged."""
@@ -83,7 +121,7 @@ class Task:
         raise NotImplementedError
 
     def finish(self, model: nn.Module, batches: Iterator[Batch]) -> None:
-        """Work that is left after the last epoch, on the training pictures as they are.
+        """Work that is left after the last epoch, on the training images as they are.
 
         It may change tensors of the model, which are published then; it must give the same ones
         when it is done again.
@@ -145,12 +183,9 @@ class Classification(Task):
         return totals.summary()
 
 
-def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    """The optimiser that a recipe names. The learning rate is set anew before every step."""
-    chosen = OPTIMIZERS[recipe.optimizer]
-    names = ("lr", "weight_decay", *chosen.options)
-    options: dict[str, Any] = {name: getattr(recipe, name) for name in names}
-    # One kernel for all parameters instead of several for each: most of a small model's step.
-    if "fused" in inspect.signature(chosen.make).parameters:
-        options["fused"] = True
-    return chosen.make(parameters, **options)
+def find_task(entry: ModelEntry) -> type[Task]:
+    """The task that a model names."""
+    if entry.task == "classification":
+        return Classification
+    kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
+    return kind

@@ -8,23 +8,32 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zoo_core.data.loader import Loader
 from zoo_core.io.errors import OptionError
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, Description, TensorSpec, build_target
+from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import Recipe
-from zoo_core.torch.learner import TorchLearner, fill, find_task, task_kind
+from zoo_core.torch.export import export
+from zoo_core.torch.learner import TorchLearner, fill
 from zoo_core.torch.runtime import choose_device
-from zoo_core.torch.task import OPTIMIZERS
+from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
 
 
 class TorchTrainer(Trainer):
     backend = "torch"
-    optimizers = {name: one.searched for name, one in OPTIMIZERS.items()}
+    checks = "zoo_core.torch.checks:CHECKS"
+    closures = False  # whether it gives an optimiser all rows at once
+
+    def __init__(self) -> None:
+        self.optimizers = {
+            name: one.searched
+            for name, one in OPTIMIZERS.items()
+            if self.closures or not one.closure
+        }
 
     def build(self, entry: ModelEntry, config: Config) -> nn.Module:
         model = build_target(entry, config)
@@ -35,14 +44,19 @@ class TorchTrainer(Trainer):
         with torch.device("meta"):  # no memory, and no random numbers that nobody needs
             return self.build(entry, config)
 
+    # What tensor_spec looked at: the assemble that follows a check fills it.
+    _sketched: tuple[ModelEntry, Config, nn.Module] | None = None
+
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
+        model = self.sketch(entry, config)
+        self._sketched = entry, dict(config), model
         return {
             name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in self.sketch(entry, config).state_dict().items()
+            for name, tensor in model.state_dict().items()
         }
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
-        fill(model, {**to_arrays(model), **tensors})
+        fill(model, tensors, strict=False)
 
     def assemble(
         self,
@@ -57,7 +71,9 @@ class TorchTrainer(Trainer):
         wanted = getattr(torch, dtype or "float32", None)
         if not isinstance(wanted, torch.dtype) or not wanted.is_floating_point:
             raise OptionError(f"there is no dtype {dtype!r}", "float32, bfloat16, float16, float64")
-        model = self.sketch(entry, config)
+        kept, self._sketched = self._sketched, None
+        same = kept and kept[:2] == (entry, dict(config))
+        model = kept[2] if kept and same else self.sketch(entry, config)
         state = model.state_dict(keep_vars=True)
         if state.keys() == tensors.keys() and len({id(t) for t in state.values()}) == len(state):
             mapped = {
@@ -71,21 +87,8 @@ class TorchTrainer(Trainer):
         model = model.to(choose_device(device), wanted if dtype else None)
         return model.eval()
 
-    def export(
-        self, entry: ModelEntry, model: nn.Module, images: torch.Tensor, path: Path
-    ) -> float:
-        from zoo_core.torch.export import export
-
+    def export(self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path) -> float:
         return export(model, images, path)
-
-    def describe(self, model: nn.Module) -> Description:
-        parameters = list(model.parameters())
-        return Description(
-            trainable=sum(p.numel() for p in parameters if p.requires_grad),
-            total=sum(p.numel() for p in parameters),
-            bytes=sum(t.numel() * t.element_size() for t in model.state_dict().values()),
-            structure=str(model),
-        )
 
     def environment(self, device: str) -> dict[str, Any]:
         return {
@@ -96,7 +99,14 @@ class TorchTrainer(Trainer):
 
     def check(self, job: Job) -> None:
         choose_device(job.device)
-        task_kind(job)
+        task = find_task(job.entry)
+        job.check_task(task.options, labels=task.needs_labels, mixes=task.mixes)
+        try:
+            task.check(job)
+        except ValueError as error:
+            raise OptionError(
+                f"model {job.entry.name!r} cannot be trained like this: {error}"
+            ) from error
         self.check_optimizer(job)
 
     def fit(self, job: Job) -> Fitted | None:
@@ -121,22 +131,18 @@ class TorchTrainer(Trainer):
         return task.evaluate(model, loader.epoch(0), lambda sums: sums)
 
     @torch.inference_mode()
-    def predict_batch(self, model: nn.Module, images: torch.Tensor) -> np.ndarray:
+    def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:
         model.eval()
         like = next(model.parameters())
-        logits: torch.Tensor = model(images.to(like.device, like.dtype))
+        logits: Tensor = model(images.to(like.device, like.dtype))
         return logits.float().cpu().numpy()
 
 
 def _left_on_meta(model: nn.Module) -> bool:
     """Whether anything has no memory yet: parameters, buffers, tensors kept as plain attributes."""
     return any(
-        isinstance(value, torch.Tensor) and value.is_meta
+        isinstance(value, Tensor) and value.is_meta
         for module in model.modules()
         for kept in (module._parameters, module._buffers, vars(module))
         for value in kept.values()
     )
-
-
-def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:
-    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}

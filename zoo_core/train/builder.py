@@ -27,8 +27,8 @@ from zoo_core.spec.registry import is_path
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, Trainer, trainer_of
-from zoo_core.use.load import fitting, tensors_of
-from zoo_core.weights.references import find
+from zoo_core.use.load import fitting
+from zoo_core.weights.references import obtain
 
 
 def build_job(
@@ -220,8 +220,8 @@ def starting_tensors(job: Job, runs: Path | None) -> dict[str, np.ndarray] | Non
     """
     entry, display = job.entry, job.display
     if job.recipe.init:
-        found = find(job.recipe.init, runs)
-        source, tensors = found.source, tensors_of(found)
+        weights = obtain(job.recipe.init, runs, tensors_only=True)
+        source, tensors = weights.located.source, weights.tensors
     elif "pretrained" in entry.capabilities:
         options = {**job.config, **job.recipe.model}
         source = options.get("weights") or "pretrained weights"

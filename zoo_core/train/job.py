@@ -71,6 +71,7 @@ class Job:
     init: Mapping[str, np.ndarray] | None = None  # tensors to start from, already checked
     # Whether to stop, after the epochs so far; a function of these lines alone, see Loop.fit.
     give_up: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
+    loader: Callable[..., Loader] = Loader  # a trainer may read something other than images
 
     def check_task(
         self, options: Collection[str], *, labels: bool = True, mixes: bool = True
@@ -102,7 +103,7 @@ class Job:
     def training_loader(self, **how: Any) -> Loader:
         """Batches to learn from. `how` is the learner's: backend, device, channels_last, shard."""
         recipe = self.recipe
-        return Loader(
+        return self.loader(
             self.dataset.train,
             indices=self.parts[0],
             batch_size=min(recipe.batch_size, len(self.parts[0])),
@@ -117,7 +118,7 @@ class Job:
         self, split: Split, indices: np.ndarray | None = None, **how: Any
     ) -> Loader:
         """The pictures of a split in their order, as they are."""
-        return Loader(
+        return self.loader(
             split,
             indices=indices,
             batch_size=EVALUATION_BATCH,

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
-from zoo_core.report.drawing import (
-    COLOURS,
-    INK,
-    LONGEST,
-    MISTAKE,
-    End,
-    epoch_axes,
-    label_ends,
-    line_style,
-    new_figure,
-    save,
-    short,
-    tidy,
-)
+from zoo_core.report import look
 from zoo_core.spec.settings import as_typed
-from zoo_core.tune.searcher import Trial
+from zoo_core.tune.search import Trial
 from zoo_core.tune.space import Axis
 
-SOURCES = {"recipe": COLOURS[2], "random": COLOURS[0], "tpe": COLOURS[1], "grid": COLOURS[0]}
+SOURCES = {
+    "recipe": look.COLOURS[2],
+    "random": look.COLOURS[0],
+    "tpe": look.COLOURS[1],
+    "grid": look.COLOURS[0],
+}
+CUT: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markersize": 5}  # of a curve
 
 
 def draw_trials(path: Path, axes: Sequence[Axis], trials: Sequence[Trial], title: str) -> None:
     """The loss of each trial against each parameter: who suggested it, and what became of it."""
     good = [trial for trial in trials if trial.loss is not None]
     best = min(good, key=lambda trial: trial.loss or 0.0)
-    figure = new_figure(5.4 * len(axes), 4.0, title)
-    for index, axis in enumerate(axes):
-        panel = figure.add_subplot(1, len(axes), index + 1)
+    figure, panels = look.new_figure(5.4 * len(axes), 4.0, title, len(axes))
+    for panel, axis in zip(panels, axes, strict=True):
         place = _scale(panel, axis)
-        tidy(panel, axis.name, "best validation loss" if index == 0 else "")
+        look.tidy(panel, axis.name, "best validation loss" if axis is axes[0] else "")
         for source, colour in SOURCES.items():
             for pruned in (False, True):
                 some = [t for t in good if t.source == source and (t.status == "pruned") == pruned]
@@ -49,16 +40,13 @@ def draw_trials(path: Path, axes: Sequence[Axis], trials: Sequence[Trial], title
                     label=source + (", pruned" if pruned else "") if some else None,
                 )  # fmt: skip
         panel.scatter([place(best)], [best.loss or 0.0], s=190, zorder=2, facecolors="none",
-                      edgecolors=INK, linewidths=1.2, label="best")  # fmt: skip
-        for trial in trials:
-            if trial.loss is None:
-                panel.scatter([place(trial)], [0.98], marker="x", color=MISTAKE, s=42, zorder=3,
-                              transform=panel.get_xaxis_transform(),
-                              label="failed")  # fmt: skip
-        if index == len(axes) - 1:
-            shown = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-            panel.legend(shown.values(), shown.keys(), frameon=False, fontsize=8.5, loc="best")
-    save(figure, path)
+                      edgecolors=look.INK, linewidths=1.2, label="best")  # fmt: skip
+        if failed := [place(trial) for trial in trials if trial.loss is None]:
+            panel.scatter(failed, [0.98] * len(failed), marker="x", color=look.MISTAKE, s=42,
+                          zorder=3, transform=panel.get_xaxis_transform(),
+                          label="failed")  # fmt: skip
+    panel.legend(frameon=False, fontsize=8.5, loc="best")
+    look.save(figure, path)
 
 
 def _scale(panel: Axes, axis: Axis) -> Callable[[Trial], float]:
@@ -67,88 +55,72 @@ def _scale(panel: Axes, axis: Axis) -> Callable[[Trial], float]:
         if axis.kind == "log":
             panel.set_xscale("log")
         return lambda trial: float(trial.parameters[axis.name])
-    panel.set_xticks(range(len(axis.values)), [short(as_typed(v), 16) for v in axis.values])
+    panel.set_xticks(range(len(axis.values)), [look.short(as_typed(v), 16) for v in axis.values])
     panel.set_xlim(-0.5, len(axis.values) - 0.5)
     return lambda trial: axis.values.index(trial.parameters[axis.name])
 
 
 def draw_trial_curves(path: Path, trials: Sequence[Trial], title: str) -> None:
     """The validation loss of all trials, the best one in front."""
-    curves = {t.number: t.losses for t in trials if len(t.losses) and t.loss is not None}
-    best = min((t for t in trials if t.number in curves), key=lambda t: t.loss or 0.0)
-    figure = new_figure(6.4, 4.0, title)
-    axes = figure.add_subplot()
+    good = [trial for trial in trials if trial.losses and trial.loss is not None]
+    best = min(good, key=lambda trial: trial.loss or 0.0)
+    figure, (axes,) = look.new_figure(6.4, 4.0, title)
     shown = []
-    for trial in trials:
-        if trial.number not in curves:
-            continue
-        losses = curves[trial.number]
+    for trial in good:
+        losses, colour = trial.losses, SOURCES[trial.source]
         epochs = list(range(1, len(losses) + 1))
-        first = trial.number == best.number
-        axes.plot(epochs, losses, color=INK if first else SOURCES[trial.source],
-                  linewidth=2.2 if first else 1.1, alpha=1.0 if first else 0.6, zorder=3 if first
-                  else 2, linestyle="--" if trial.status == "pruned" else "-")  # fmt: skip
-        # A pruned curve ends where it was cut, any other where patience or the epochs ran out.
-        axes.plot(epochs[-1], losses[-1], marker="o" if trial.status == "pruned" else "",
-                  color=SOURCES[trial.source], markerfacecolor="white", markersize=5)  # fmt: skip
+        pruned = trial.status == "pruned"
+        how: dict[str, Any] = {"color": colour, "linewidth": 1.1, "alpha": 0.6, "zorder": 2}
+        if trial is best:
+            how = {"color": look.INK, "linewidth": 2.2, "zorder": 3}
+        axes.plot(epochs, losses, linestyle="--" if pruned else "-", **how)
+        if pruned:  # any other curve ends where patience or the epochs ran out
+            axes.plot(epochs[-1], losses[-1], color=colour, **CUT)
         shown.append((epochs, losses))
-    epoch_axes(axes, "validation_loss", shown, "")
+    look.epoch_axes(axes, "validation_loss", shown, "")
     # One trial that went astray must not press the others into a line.
     values = sorted(loss for _, losses in shown for loss in losses if math.isfinite(loss))
     low, high = values[0], values[int(0.9 * (len(values) - 1))]
     axes.set_ylim(low - 0.05 * (high - low), high + 0.15 * (high - low) + 1e-9)
-    axes.plot(best.epoch or 1, best.loss or 0.0, marker="o", color=INK, markersize=6, zorder=4)
+    axes.plot(best.epoch or 1, best.loss or 0.0, marker="o", color=look.INK, markersize=6, zorder=4)
     label = f"best: trial {best.number},\nepoch {best.epoch}, {best.loss:.4g}"
-    losses = curves[best.number]
-    label_ends(axes, [End(len(losses), losses[-1], label, INK)])
-    for source in dict.fromkeys(t.source for t in trials):
+    look.label_ends(axes, [look.End(len(best.losses), best.losses[-1], label, look.INK)])
+    for source in dict.fromkeys(trial.source for trial in trials):
         axes.plot([], [], color=SOURCES[source], linewidth=1.4, label=source)
-    if any(t.status == "pruned" for t in trials):
-        axes.plot([], [], color=INK, linewidth=1.1, linestyle="--", marker="o",
-                  markerfacecolor="white", markersize=5, label="pruned")  # fmt: skip
+    if any(trial.status == "pruned" for trial in trials):
+        axes.plot([], [], color=look.INK, linewidth=1.1, linestyle="--", label="pruned", **CUT)
     axes.legend(frameon=False, fontsize=8.5, loc="upper right")
-    save(figure, path)
-
-
-class Swept(NamedTuple):
-    """One run of a sweep."""
-
-    parameters: Mapping[str, Any]
-    accuracy: float | None  # None: it failed
-    collapsed: bool
+    look.save(figure, path)
 
 
 def draw_sweep(
-    path: Path, axes: Sequence[Axis], runs: Sequence[Swept], title: str, chance: float, y: str
+    path: Path, axes: Sequence[Axis], trials: Sequence[Trial], title: str, classes: int, y: str
 ) -> None:
     """A panel for each axis; a line joins the runs that differ in this axis alone."""
-    title += "; dotted: chance, x: collapsed" if chance else ""
-    figure = new_figure(6.0 * len(axes), 4.2, title)
-    for index, axis in enumerate(axes):
-        panel = figure.add_subplot(1, len(axes), index + 1)
-        tidy(panel, axis.name, y if index == 0 else "")
-        panel.set_xticks(range(len(axis.values)), [short(as_typed(v), 16) for v in axis.values])
-        others = [other for other in axes if other is not axis]
-        lines: dict[str, list[Swept]] = {}
-        for run in runs:
-            name = " ".join(as_typed(run.parameters[other.name]) for other in others)
-            lines.setdefault(name, []).append(run)
+    title += "; dotted: chance, x: collapsed" if classes else ""
+    figure, panels = look.new_figure(6.0 * len(axes), 4.2, title, len(axes))
+    for panel, axis in zip(panels, axes, strict=True):
+        look.tidy(panel, axis.name, y if axis is axes[0] else "")
+        place = _scale(panel, axis)
+        lines: dict[str, list[Trial]] = {}
+        for trial in trials:
+            others = [as_typed(v) for name, v in trial.parameters.items() if name != axis.name]
+            lines.setdefault(" ".join(others), []).append(trial)
         ends = []
         for number, (name, members) in enumerate(lines.items()):
-            colour, dash = line_style(number)
-            members = [run for run in members if run.accuracy is not None]
-            x = [axis.values.index(run.parameters[axis.name]) for run in members]
-            values = [run.accuracy or 0.0 for run in members]
-            panel.plot(x, values, color=colour, linestyle=dash, linewidth=1.6, marker="o",
-                       markersize=4.5)  # fmt: skip
-            astray = [(a, b) for a, b, run in zip(x, values, members, strict=True) if run.collapsed]
-            panel.scatter([a for a, _ in astray], [b for _, b in astray], marker="x", s=70,
-                          color=MISTAKE, linewidths=2, zorder=4)  # fmt: skip
-            if values:
-                ends.append(End(x[-1], values[-1], short(name or axis.name, LONGEST), colour))
-        panel.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+            colour, dash = look.line_style(number)
+            ended = [t for t in members if t.status != "failed" and t.accuracy is not None]
+            points = [(place(trial), trial.accuracy or 0.0) for trial in ended]
+            astray = [p for p, t in zip(points, ended, strict=True) if t.collapsed(classes)]
+            panel.plot(*zip(*points, strict=True), color=colour, linestyle=dash, linewidth=1.6,
+                       marker="o", markersize=4.5)  # fmt: skip
+            panel.scatter([x for x, _ in astray], [y for _, y in astray], marker="x", s=70,
+                          color=look.MISTAKE, linewidths=2, zorder=4)  # fmt: skip
+            if points:
+                ends.append(look.End(*points[-1], look.short(name or axis.name), colour))
+        look.in_percent(panel.yaxis)
         panel.set_xlim(-0.15, len(axis.values) - 0.85)
-        if chance:
-            panel.axhline(chance, color=INK, linewidth=0.8, linestyle=":")
-        label_ends(panel, ends)
-    save(figure, path)
+        if classes:
+            panel.axhline(1 / classes, color=look.INK, linewidth=0.8, linestyle=":")
+        look.label_ends(panel, ends)
+    look.save(figure, path)

@@ -1,13 +1,14 @@
 """The trials of a search on Ray Tune, on this machine or a cluster; nothing else imports ray.
 
 Ray starts trials where there is room and HyperOptSearch suggests their parameters. What we keep is
-ours: the same pruning rule, and the same lines in trials.jsonl. The pictures go to the workers
+ours: the same pruning rule, and the same lines in trials.jsonl. The images go to the workers
 through Ray's object store, one copy for each machine.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -20,35 +21,19 @@ from zoo_core.data.dataset import Dataset
 from zoo_core.io.errors import OptionError, ZooError
 from zoo_core.io.targets import describe, missing_dependency
 from zoo_core.train.display import Display
-from zoo_core.tune.plan import SearchPlan
-from zoo_core.tune.report import SearchDisplay
-from zoo_core.tune.search import Search
-from zoo_core.tune.searcher import (
-    Hyperopt,
-    Suggestion,
-    Trial,
-    best_epoch,
-    hyperopt_space,
-    validation_losses,
-)
-from zoo_core.tune.space import Axis
-from zoo_core.tune.trials import Lines, TrialJob, hopeless, record, run_trial
+from zoo_core.tune.search import Lines, SearchPlan, Trial
+from zoo_core.tune.searcher import Hyperopt, Suggestion, first_guess, hyperopt_space
+from zoo_core.tune.trials import TrialJob, Work, best_epoch, run_trial
 
 
-def run_on_ray(
-    search: Search,
-    plan: SearchPlan,
-    axes: Sequence[Axis],
-    guess: Mapping[str, Any] | None,
-    data: Dataset,
-    display: SearchDisplay,
-) -> list[Trial]:
+def run_on_ray(work: Work) -> list[Trial]:
     """All trials that the search has not had yet."""
     from ray import tune
     from ray.tune.schedulers import FIFOScheduler
 
+    search, plan, display = work.search, work.plan, work.display
     done = search.trials()
-    display.already(done.values())
+    guess = first_guess(plan)
     names: dict[str, int] = {}  # Ray's name of a trial -> our number
     lines: dict[str, list[Mapping[str, Any]]] = {}
     free = [number for number in range(1, plan.trials + 1) if number not in done]
@@ -60,18 +45,17 @@ def run_on_ray(
         first = number == 1 and guess is not None
         learns = plan.searcher == "tpe" and number > plan.startup
         source = "recipe" if first else "tpe" if learns else "random"
-        parameters = {axis.name: to_ours(axis, trial.config[axis.name]) for axis in axes}
         rivals = tuple(tuple(t.losses) for t in done.values() if t.loss is not None)
         path = search.trial_run(number).path
-        return TrialJob(plan, number, Suggestion(source, parameters), rivals, path)
+        return TrialJob(plan, number, suggested(plan, source, trial.config), rivals, path)
 
     def keep(trial: Any, error: str = "", pruned: bool = False) -> None:
         if names.get(trial.trial_id) in done:  # a trial that was stopped completes once more
             return
-        kept = record(task_of(trial), lines.get(trial.trial_id, []), error, pruned)
+        kept = task_of(trial).record(lines.get(trial.trial_id, []), error, pruned)
         done[kept.number] = kept
         search.append(kept)
-        display.end(kept)
+        display.end(kept, done.values())
 
     class Ours(FIFOScheduler):  # type: ignore[misc, unused-ignore]  # Any without Ray
         """First come, first served; told of every epoch, it keeps the lines and may say stop."""
@@ -82,8 +66,7 @@ def run_on_ray(
         def on_trial_result(self, tune_controller: Any, trial: Any, result: Any) -> str:
             if line := result.get("line"):
                 lines.setdefault(trial.trial_id, []).append(json.loads(line))
-                losses = validation_losses(lines[trial.trial_id])
-                if plan.prune and hopeless(task_of(trial), losses):
+                if task_of(trial).hopeless(lines[trial.trial_id]):
                     keep(trial, pruned=True)
                     return str(self.STOP)
             return str(self.CONTINUE)
@@ -98,9 +81,9 @@ def run_on_ray(
     try:
         with tempfile.TemporaryDirectory(prefix="zoo-ray-") as storage:
             tuner = tune.Tuner(
-                tune.with_parameters(trainable, plan=plan, data=data, names=list(axes)),
+                tune.with_parameters(trainable, plan=plan, data=work.shown),
                 tune_config=tune.TuneConfig(
-                    search_alg=searcher(plan, axes, guess, list(done.values())),
+                    search_alg=searcher(plan, guess, list(done.values())),
                     scheduler=Ours(),  # type: ignore[no-untyped-call, unused-ignore]
                     metric="loss",
                     mode="min",
@@ -136,24 +119,21 @@ def connect(plan: SearchPlan) -> None:
         raise missing_dependency("ray", "--engine ray") from error
     if ray.is_initialized():
         return
-    where: dict[str, Any] = {"address": plan.address} if plan.address else {
-        "address": "local", "num_cpus": plan.workers, "include_dashboard": False,
-    }  # fmt: skip
+    where: dict[str, Any] = {"address": "local", "num_cpus": plan.workers}
+    where["include_dashboard"] = False
+    failed = "Ray could not be started"
+    hint = "without --engine ray, --workers runs trials in processes of this machine"
+    if plan.address:
+        where, failed = {"address": plan.address}, f"Ray at {plan.address} could not be reached"
+        hint = "does it run there, and have you its token in RAY_AUTH_TOKEN? Without --address the "
+        hint += "search starts a Ray on this machine"
     try:
         if host_port := re.fullmatch(r"([^:/]+):(\d+)", plan.address):
             # Ray itself would go on trying for minutes.
             socket.create_connection((host_port[1], int(host_port[2])), SECONDS).close()
         ray.init(**where, log_to_driver=False, configure_logging=False)
     except Exception as error:
-        raise ZooError(
-            f"Ray at {plan.address} could not be reached: {describe(error)}"
-            if plan.address
-            else f"Ray could not be started: {describe(error)}",
-            "does it run there, and have you its token in RAY_AUTH_TOKEN? Without --address the "
-            "search starts a Ray on this machine"
-            if plan.address
-            else "without --engine ray, --workers runs trials in processes of this machine",
-        ) from error
+        raise ZooError(f"{failed}: {describe(error)}", hint) from error
     _ours = True
 
 
@@ -166,48 +146,42 @@ def disconnect() -> None:
         _ours = False
 
 
-def searcher(
-    plan: SearchPlan, axes: Sequence[Axis], guess: Mapping[str, Any] | None, seen: Sequence[Trial]
-) -> Any:
+def searcher(plan: SearchPlan, guess: dict[str, Any] | None, seen: Sequence[Trial]) -> Any:
     from ray.tune.search.hyperopt import HyperOptSearch
 
     learns = plan.startup if plan.searcher == "tpe" else plan.trials
     found = HyperOptSearch(
-        dict(hyperopt_space(axes)), metric="loss", mode="min", n_initial_points=learns,
-        points_to_evaluate=[dict(guess)] if guess and not seen else None,
+        hyperopt_space(plan.axes), metric="loss", mode="min", n_initial_points=learns,
+        points_to_evaluate=[guess] if guess and not seen else None,
         random_state_seed=plan.recipe.seed,
     )  # fmt: skip
     if seen:  # a resumed search: Ray has no public way to tell it of trials that it did not run
-        known = Hyperopt(axes, plan.recipe.seed, None)
+        known = Hyperopt(plan)
         found._hpopt_trials.insert_trial_docs([known.document(trial) for trial in seen])
         found._hpopt_trials.refresh()
     return found
 
 
-def to_ours(axis: Axis, value: Any) -> Any:
-    return round(float(value)) if axis.whole and axis.kind != "choice" else value
+def suggested(plan: SearchPlan, source: str, config: Mapping[str, Any]) -> Suggestion:
+    return Suggestion(source, {axis.name: axis.typed(config[axis.name]) for axis in plan.axes})
 
 
-def trainable(
-    config: Mapping[str, Any], plan: SearchPlan, data: Dataset, names: Sequence[Axis]
-) -> None:
+def trainable(config: Mapping[str, Any], plan: SearchPlan, data: Dataset) -> None:
     """A trial, on a worker: its run is a temporary one, its lines go to whoever started it."""
     from ray import tune
 
     sent = 0
 
-    def listen(lines: Lines) -> bool:
+    def listen(lines: Lines) -> None:
         nonlocal sent
         for line in lines[sent:]:
-            best = best_epoch(lines[: sent + 1])
-            tune.report({"loss": best[0] if best else float("inf"), "line": json.dumps(line)})
+            loss, _ = best_epoch(lines[: sent + 1])
+            tune.report({"loss": math.inf if loss is None else loss, "line": json.dumps(line)})
             sent += 1
-        return False
 
-    parameters = {axis.name: to_ours(axis, config[axis.name]) for axis in names}
     with tempfile.TemporaryDirectory(prefix="zoo-trial-") as folder:
         # Who prunes is the scheduler, which knows the other trials.
-        task = TrialJob(plan, 0, Suggestion("ray", parameters), (), Path(folder) / "run")
+        task = TrialJob(plan, 0, suggested(plan, "ray", config), (), Path(folder) / "run")
         trial = run_trial(task, data, Display(quiet=True), listen)
     if trial.error:
-        tune.report({"loss": float("inf"), "line": "", "error": trial.error})
+        tune.report({"loss": math.inf, "line": "", "error": trial.error})

@@ -1,6 +1,4 @@
-"""One trial of a search: what was tried and what came of it, as one line of trials.jsonl.
-
-A search directory: what was asked for, every trial, and what came out.
+"""A search or a sweep: what a person asks for, what is decided, and the directory that keeps it.
 
 runs/tune-mlp-cifar10-20261116T101500Z/
   search.json      the plan, versions, digests and, at the end, the best trial
@@ -13,20 +11,244 @@ runs/tune-mlp-cifar10-20261116T101500Z/
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import OptionError, UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
 from zoo_core.runs.run import FORMAT, Directory, Run, new_run, runs_root
-from zoo_core.tune.plan import SearchPlan
-from zoo_core.tune.searcher import Trial
+from zoo_core.runs.summary import final_scores, number
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.recipe import Recipe, freeze
+from zoo_core.spec.registry import qualified_name, registry
+from zoo_core.spec.settings import choose_recipe, merge, override
+from zoo_core.train.builder import lasting
+from zoo_core.train.job import trainer_of
+from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
+
+SEARCHERS = ("tpe", "random", "grid")
+ENGINES = ("local", "ray")
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What is asked of a search and decided about it in the same words."""
+
+    kind: str = "tune"  # or sweep: whole runs, measured on the test set too, their weights kept
+    model: str = ""  # decided: plugin/name
+    dataset: str = ""  # decided: a reference that means the same in other folders
+    preset: str = "default"  # decided: "" for a sweep
+    workers: int = 1
+    engine: str = "local"
+    address: str = ""  # of a Ray cluster that runs already
+    device: str = "auto"
+    train: bool = False  # the best one on everything, afterwards
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings(Terms):
+    """Everything that a person can ask of a search or a sweep; the preset decides what is open."""
+
+    recipe: str = ""  # of the model, that the trials start from
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of all trials, for `override`
+    space: Mapping[str, Any] | Iterable[str] = ()  # of a sweep its grid; as axis_texts takes it
+    searcher: str = ""  # one of SEARCHERS
+    trials: int | None = None
+    startup: int | None = None  # trials before TPE begins to learn, drawn at random
+    prune: bool | None = None
+    resume: str = ""  # go on with this search: a path, a name or latest
+    runs: Path | None = None
+    quiet: bool = False
+    checkpoint_seconds: float = 30.0
+    command: str = ""  # how it was started, for search.json
+
+
+PART = {"subset": 0.2, "validation_fraction": 0.2}
+PRESETS = {
+    # A fifth of the images, few trials, and those that cannot win end early.
+    "default": SearchSettings(
+        recipe="default", settings=PART, searcher="tpe", trials=8, startup=5, prune=True
+    ),
+    # The published search to the letter. hyperopt draws its first 20 trials at random, so this one
+    # is a random search, as the original was.
+    "paper": SearchSettings(
+        recipe="paper",
+        settings={
+            **PART, "optimizer": "adam", "schedule": "constant", "warmup": 0.0, "augment": (),
+            "batch_size": 128, "weight_decay": 0.0, "epochs": 50, "patience": 5, "seed": 3407,
+        },
+        searcher="tpe", trials=20, startup=20, prune=False,
+    ),
+}  # fmt: skip
+SWEEP = SearchSettings(recipe="default", searcher="grid", startup=0, prune=False)
+MOST_EPOCHS, PATIENCE = 50, 2  # of trials whose rate is constant
+
+
+# ---------------------------------------------------------------- what is decided
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan(Terms):
+    """A search, fully decided; search.json keeps all of it but the axes."""
+
+    recipe: Recipe  # of the trials; the space replaces some of it
+    recipe_name: str
+    space: tuple[str, ...]  # as typed
+    axes: tuple[Axis, ...]  # the space, parsed
+    searcher: str = "tpe"
+    trials: int
+    startup: int = 0
+    guess: bool = False  # the recipe's own values are the first trial
+    prune: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("trials", 1), ("workers", 1), ("startup", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise OptionError(f"{name} must be a whole number of at least {least}, not {value}")
+        for name, allowed in (("searcher", SEARCHERS), ("engine", ENGINES)):
+            if (value := getattr(self, name)) not in allowed:
+                raise OptionError(f"there is no {name} {value!r}", f"it is: {' or '.join(allowed)}")
+
+    @property
+    def entry(self) -> ModelEntry:
+        return registry().models.get(self.model)
+
+    @property
+    def lag(self) -> int:
+        """How many of the trials before it a trial does not know of.
+
+        With several workers a trial starts before its predecessors have ended. Which of them it
+        knows is fixed, and not a matter of who is quicker: so the search can be repeated.
+        """
+        if self.searcher == "grid" and not self.prune:
+            return self.trials  # nothing that it could learn from them
+        return 2 * (self.workers - 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        document = asdict(self)
+        del document["axes"]
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> SearchPlan:
+        known = {spec.name for spec in fields(cls)}
+        values = {name: value for name, value in document.items() if name in known}
+        recipe, space = Recipe(**values.pop("recipe")), tuple(values.pop("space"))
+        axes = parse_space(space, registry().models.get(values["model"]), recipe)
+        return cls(**values, recipe=recipe, space=space, axes=axes)
+
+
+def decide(asked: SearchSettings) -> SearchPlan:
+    """What a person left open comes from the preset, and from the model's recipe before that."""
+    entry = registry().models.get(asked.model)
+    sweep = asked.kind == "sweep"
+    if asked.preset not in PRESETS:
+        known = f"it is: {' or '.join(PRESETS)}"
+        hint = did_you_mean(asked.preset, PRESETS, known)
+        raise OptionError(f"there is no preset {asked.preset!r}", hint)
+    preset = SWEEP if sweep else PRESETS[asked.preset]
+    own = preset.recipe if preset.recipe in entry.recipes else "default"
+    recipe_name = asked.recipe or own
+    recipe = choose_recipe(entry, recipe_name)
+    settings = merge(preset.settings, asked.settings)
+    if preset is PRESETS["default"] and settings.get("schedule", recipe.schedule) == "constant":
+        # A rate that does not fall may train too long: the validation loss says when to stop.
+        # Where it falls, the recipe's number of epochs belongs to it.
+        settings = {"epochs": MOST_EPOCHS, "patience": PATIENCE, **settings}
+    recipe = override(recipe, settings)
+    space = axis_texts(asked.space, grid=sweep)
+    if not space and not sweep:  # the model's trainer knows what to vary with each optimiser
+        ranges = trainer_of(entry).optimizers
+        space = (ranges.get(recipe.optimizer) or next(iter(ranges.values())),)
+    axes = parse_space(space, entry, recipe)
+    if not sweep and not recipe.validation_fraction:
+        raise OptionError(
+            "a search needs images to judge by, and validation_fraction is 0",
+            "leave it out, or --set validation_fraction=0.2",
+        )
+    terms: dict[str, Any] = {spec.name: getattr(asked, spec.name) for spec in fields(Terms)}
+    for name in ("searcher", "trials", "startup", "prune"):
+        given = getattr(asked, name)
+        terms[name] = getattr(preset, name) if given in (None, "") else given
+    if terms["searcher"] == "grid":
+        size = grid_size(axes)
+        terms["trials"] = size if asked.trials is None else min(size, asked.trials)
+    terms |= {
+        "model": qualified_name(entry),
+        "dataset": lasting(asked.dataset or entry.dataset),
+        "preset": "" if sweep else asked.preset,
+        "guess": preset is PRESETS["default"],
+    }
+    return SearchPlan(recipe=recipe, recipe_name=recipe_name, space=space, axes=axes, **terms)
+
+
+# ---------------------------------------------------------------- what is kept
+
+CHANCE = 1.5  # times a blind guess: a classifier below that has learnt nothing
+Lines = Sequence[Mapping[str, Any]]  # of metrics.jsonl
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What was tried and what came of it: one line of trials.jsonl."""
+
+    number: int  # from 1
+    parameters: Mapping[str, Any]  # names as after --set
+    source: str  # of the parameters: recipe, random, tpe or grid
+    status: str  # complete, pruned or failed
+    loss: float | None  # the best on the validation images; None: it failed
+    epoch: int | None  # that had it
+    epochs: int  # done
+    seconds: float
+    curve: Lines
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Trial:
+        return cls(**{**document, "parameters": freeze(document["parameters"])})
+
+    @property
+    def losses(self) -> list[float]:
+        return validation_losses(self.curve)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The held-out accuracy at the end."""
+        split, scores = last_scores(self.curve)
+        return None if split == "train" else number(scores.get("accuracy"))
+
+    def collapsed(self, classes: int) -> bool:
+        """Whether it ended, and knows no more than a blind guess."""
+        if self.status == "failed" or self.accuracy is None:
+            return False
+        return classes > 0 and self.accuracy * classes < CHANCE
+
+
+def validation_losses(lines: Lines) -> list[float]:
+    return [line["validation_loss"] for line in lines if "validation_loss" in line]
+
+
+def last_scores(lines: Lines) -> tuple[str, Mapping[str, Any]]:
+    """The split that trials are compared by and its last scores: test only without validation."""
+    last = lines[-1] if lines else {}
+    if any(key.startswith("validation_") for key in last):
+        last = {key: value for key, value in last.items() if not key.startswith("test_")}
+    return final_scores({}, [last])
 
 
 @dataclass(frozen=True)
 class Search(Directory):
+    """One search directory."""
+
     kind: ClassVar[str] = "search"
     document: ClassVar[str] = "search.json"
 
@@ -59,33 +281,33 @@ class Search(Directory):
         return {trial.number: trial for trial in sorted(found, key=lambda trial: trial.number)}
 
     def append(self, trial: Trial) -> None:
-        """The file is replaced as a whole: a kill leaves no half line in it."""
+        """Replace the file as a whole: a kill leaves no half line in it."""
         text = self.trials_file.read_text(encoding="utf-8") if self.trials_file.exists() else ""
         with atomic_write(self.trials_file) as temporary:
             temporary.write_text(text + json.dumps(trial.to_dict()) + "\n", encoding="utf-8")
 
+    @classmethod
+    def new(cls, root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
+        """Make a directory that no other search has."""
+        search = cls(new_run(root, f"{plan.kind}-{plan.entry.name}", dataset).path)
+        head = {"format": FORMAT, "name": search.name, "status": "running"}
+        search.write({**head, **about, "plan": plan.to_dict()})
+        return search
 
-def new_search(root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
-    search = Search(new_run(root, f"{plan.kind}-{plan.model.rpartition('/')[2]}", dataset).path)
-    head = {"format": FORMAT, "name": search.name, "status": "running"}
-    search.write({**head, **about, "plan": plan.to_dict()})
-    return search
-
-
-def find_search(reference: str, root: Path | None, kind: str) -> Search:
-    """The search that a person means: a path, a name in the runs folder, or `latest`."""
-    root = runs_root(root)
-    known = [Search(path.parent) for path in root.glob(f"{kind}-*/search.json")]
-    known.sort(key=lambda search: search.name.rsplit("Z", 1)[0][-15:])
-    if reference == "latest":
-        if not known:
-            raise UsageError(f"there is no {kind} in {root}", f"zoo {kind} MODEL makes one")
-        return known[-1]
-    for path in (root / reference, Path(reference)):
-        if (path / "search.json").is_file():
-            found = Search(path)
-            if (made := found.plan().kind) != kind:
-                raise UsageError(f"{path} is a {made}", f"zoo {made} --resume {reference}")
-            return found
-    hint = did_you_mean(reference, [s.name for s in known], "--runs chooses the folder")
-    raise UnknownName(f"there is no {kind} {reference!r} in {root}", hint)
+    @classmethod
+    def find(cls, reference: str, root: Path | None, kind: str) -> Search:
+        """The search that a person means: a path, a name in the runs folder, or `latest`."""
+        root = runs_root(root)
+        known = [cls(path.parent) for path in root.glob(f"{kind}-*/search.json")]
+        known.sort(key=lambda search: search.name.rsplit("Z", 1)[0][-15:])
+        if reference == "latest":
+            if not known:
+                raise UsageError(f"there is no {kind} in {root}", f"zoo {kind} MODEL makes one")
+            return known[-1]
+        for found in (cls(root / reference), cls(Path(reference))):
+            if found.settings_file.is_file():
+                if (made := found.plan().kind) == kind:
+                    return found
+                raise UsageError(f"{found.path} is a {made}", f"zoo {made} --resume {reference}")
+        hint = did_you_mean(reference, [s.name for s in known], "--runs chooses the folder")
+        raise UnknownName(f"there is no {kind} {reference!r} in {root}", hint)

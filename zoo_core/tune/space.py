@@ -10,11 +10,11 @@ from typing import Any
 from zoo_core.io.errors import OptionError, UsageError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import FIELDS, SECTIONS, override, parse_settings
+from zoo_core.spec.settings import FIELDS, override, parse_settings
 
-RANGES = ("log", "uniform")
+KINDS = ("log", "uniform", "choice")
 FORMS = "write NAME=log:LOW:HIGH, NAME=uniform:LOW:HIGH or NAME=choice:A,B,C"
-# Trials are compared by their loss on the same validation pictures of one dataset.
+# Trials are compared by their loss on the same validation images of one dataset.
 SHARED = ("subset", "validation_fraction", "data")
 
 
@@ -23,7 +23,7 @@ class Axis:
     """One setting and the values that it may have: a range, or a choice."""
 
     name: str  # as after --set: "lr", "model.dropout"
-    kind: str  # log, uniform or choice
+    kind: str  # one of KINDS
     low: float = 0.0
     high: float = 0.0
     whole: bool = False  # a range of whole numbers
@@ -34,41 +34,44 @@ class Axis:
             return value in self.values
         return isinstance(value, int | float) and self.low <= value <= self.high
 
+    def typed(self, value: Any) -> Any:
+        """A value of this axis in the type of its setting."""
+        if self.kind == "choice":
+            return value
+        return round(float(value)) if self.whole else float(value)
+
     @property
     def ends(self) -> tuple[Any, ...]:
         """The values that have to work for all to work."""
-        if self.kind == "choice":
-            return self.values
-        return tuple(round(end) if self.whole else end for end in (self.low, self.high))
+        return self.values or (self.typed(self.low), self.typed(self.high))
 
 
 def parse_space(texts: Iterable[str], entry: ModelEntry, recipe: Recipe) -> tuple[Axis, ...]:
-    """The axes of a space. `recipe` is what they are put into: every end of them has to fit."""
-    axes: list[Axis] = []
+    """The axes of a space. Every end of them has to fit into `recipe`."""
+    axes: dict[str, Axis] = {}
     for text in texts:
         axis = _parse(text, entry)
-        if axis.name in {other.name for other in axes}:
+        if axis.name in axes:
             raise OptionError(f"{axis.name} is in the space twice")
         for value in axis.ends:
             override(recipe, as_settings({axis.name: value}))
-        axes.append(axis)
+        axes[axis.name] = axis
     if not axes:
         raise OptionError(
             "there is nothing to search", f"{FORMS} after --space, NAME=A,B,C after --grid"
         )
-    return tuple(axes)
+    return tuple(axes.values())
 
 
-def recipe_values(axes: Iterable[Axis], entry: ModelEntry, recipe: Recipe) -> dict[str, Any] | None:
-    """What the recipe itself says on every axis; None where that lies outside of one."""
-    found: dict[str, Any] = {}
+def grid_size(axes: Iterable[Axis]) -> int:
+    """How many combinations there are."""
     for axis in axes:
-        section, dot, option = axis.name.partition(".")
-        known = {**entry.options, **recipe.model} if section == "model" else recipe.task
-        found[axis.name] = known.get(option) if dot else getattr(recipe, axis.name)
-        if not axis.holds(found[axis.name]):
-            return None
-    return found
+        if axis.kind != "choice":
+            raise OptionError(
+                f"a grid needs values, and {axis.name} has a range",
+                f"write {axis.name}=choice:A,B,C",
+            )
+    return math.prod(len(axis.values) for axis in axes)
 
 
 def as_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,55 +86,35 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def choice_text(values: Sequence[Any]) -> str:
-    """Values from Python as they would be typed, to the last digit."""
-
-    def typed(value: Any) -> str:
-        if isinstance(value, list | tuple):
-            return ",".join(map(typed, value))
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
-    lists = any(isinstance(value, list | tuple) for value in values)
-    return "choice:" + ("/" if lists else ",").join(map(typed, values))
-
-
 def _parse(text: str, entry: ModelEntry) -> Axis:
     name, equals, rest = text.partition("=")
     name = name.strip()
     kind, _, values = rest.partition(":")
-    if not equals or not name or kind not in (*RANGES, "choice"):
+    if not equals or not name or kind not in KINDS:
         raise OptionError(f"{text!r} is not a part of a search space", FORMS)
-    if name.partition(".")[0] in SHARED:
+    section, dot, option = name.partition(".")
+    if section in SHARED:
         raise OptionError(
-            f"{name} cannot be searched: all trials are compared on the same pictures",
+            f"{name} cannot be searched: all trials are compared on the same images",
             "set it for all of them, with --set",
         )
-    like = _default(name, entry)
-    if kind == "choice":
-        return Axis(name, kind, values=_choices(name, values, like, entry))
-    return _range(name, kind, values, like, entry)
-
-
-def _default(name: str, entry: ModelEntry) -> Any:
-    """What the setting is without a search; its type says which values it can have."""
-    section, dot, option = name.partition(".")
-    return entry.options.get(option) if dot and section == "model" else FIELDS.get(name)
-
-
-def _choices(name: str, text: str, like: Any, entry: ModelEntry) -> tuple[Any, ...]:
+    # What the setting is without a search; its type says which values it can have.
+    like = entry.options.get(option) if dot and section == "model" else FIELDS.get(name)
+    if kind != "choice":
+        return _range(name, kind, values, like, entry)
     # A setting that is a list itself has commas in its values.
-    parts = [part.strip() for part in text.split("/" if isinstance(like, tuple) else ",")]
+    parts = [part.strip() for part in values.split("/" if isinstance(like, tuple) else ",")]
     if not any(parts):
         raise OptionError(f"the choice of {name} has no values", FORMS)
     found = tuple(_value(name, part, entry) for part in parts)
     if len(set(found)) < len(found):
-        raise OptionError(f"the choice of {name} names a value twice: {text}")
-    return found
+        raise OptionError(f"the choice of {name} names a value twice: {values}")
+    return Axis(name, kind, values=found)
 
 
 def _range(name: str, kind: str, text: str, like: Any, entry: ModelEntry) -> Axis:
-    known = _value(name, "1", entry) is not None and like is not None
-    if known and (isinstance(like, bool) or not isinstance(like, int | float)):
+    _value(name, "1", entry)  # refuses a setting that does not exist
+    if not isinstance(like, int | float | None):
         raise OptionError(f"{name} is not a number and has no range", f"write {name}=choice:A,B,C")
     try:
         low, high = (float(part) for part in text.split(":"))
@@ -155,27 +138,37 @@ def _value(name: str, text: str, entry: ModelEntry) -> Any:
     """One value, parsed and checked as `--set` does it."""
     settings = parse_settings([f"{name}={text}"], entry)
     section, dot, option = name.partition(".")
-    return settings[section][option] if dot and section in SECTIONS else settings[name]
+    return settings[section][option] if dot else settings[name]
 
 
-def axis_texts(space: Mapping[str, Any] | Iterable[str]) -> list[str]:
-    """A space from Python: `{"lr": "log:1e-5:1e-2", "batch_size": [64, 128]}`, or texts."""
+def axis_texts(space: Mapping[str, Any] | Iterable[str], *, grid: bool = False) -> tuple[str, ...]:
+    """A space from Python: `{"lr": "log:1e-5:1e-2", "batch_size": [64, 128]}`, or texts.
+
+    The texts of a grid are `lr=0.001,0.01`; they become the choices that they are.
+    """
     if isinstance(space, str):
         raise UsageError("a space is a mapping or a list of texts, not one text")
-    if not isinstance(space, Mapping):
-        return list(space)
-    return [
-        f"{name}={given if isinstance(given, str) else choice_text(list(given))}"
-        for name, given in space.items()
-    ]
-
-
-def grid_texts(grid: Iterable[str]) -> list[str]:
-    """`lr=0.001,0.01` of a grid as the choice that it is."""
-    texts = []
-    for text in grid:
-        name, equals, values = text.partition("=")
-        if not equals or not name.strip():
+    if isinstance(space, Mapping):
+        return tuple(
+            f"{name}={given if isinstance(given, str) else _choice_text(list(given))}"
+            for name, given in space.items()
+        )
+    texts = tuple(space)
+    if not grid:
+        return texts
+    for text in texts:
+        if not text.partition("=")[0].strip() or "=" not in text:
             raise OptionError(f"{text!r} is not a part of a grid", "write NAME=A,B,C")
-        texts.append(f"{name}=choice:{values}")
-    return texts
+    return tuple(text.replace("=", "=choice:", 1) for text in texts)
+
+
+def _choice_text(values: Sequence[Any]) -> str:
+    """Values from Python as they would be typed, to the last digit."""
+
+    def typed(value: Any) -> str:
+        if isinstance(value, list | tuple):
+            return ",".join(map(typed, value))
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    lists = any(isinstance(value, list | tuple) for value in values)
+    return "choice:" + ("/" if lists else ",").join(map(typed, values))

@@ -1,34 +1,24 @@
-"""When a trial cannot win any more.
+"""Works through the trials of a search: each an ordinary run in a directory of its own.
 
-Functions of validation losses alone: nothing is drawn and nothing depends on the clock, so that a
-search can be repeated, and resumed.
-
-Runs one trial: an ordinary training run, in a directory of its own inside the search's.
-
-Works through the trials of a search, one after the other or several at a time.
-
-Several trials at a time, each in a process of its own; all of them see one copy of the pictures.
-
-The arrays are files in a temporary folder that every process maps into memory: the system keeps
-one copy, on every platform, and nothing is sent through pipes.
+Trials run one after the other in this process, or several at a time in processes of this machine
+that share one copy of the images.
 """
 
 from __future__ import annotations
 
+import copyreg
+import io
+import math
 import multiprocessing
 import os
+import pickle
+import shutil
 import statistics
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from multiprocessing import connection
@@ -37,25 +27,26 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import Dataset, Split
+from zoo_core.data.dataset import Dataset
 from zoo_core.io.errors import Interrupted, TrainingError, ZooError
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import override
 from zoo_core.train.builder import begin_run, build_job
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
+from zoo_core.train.job import Job
 from zoo_core.train.runner import execute
-from zoo_core.tune.plan import SearchPlan
 from zoo_core.tune.report import SearchDisplay
-from zoo_core.tune.search import Search
-from zoo_core.tune.searcher import Searcher, Suggestion, Trial, best_epoch, validation_losses
+from zoo_core.tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
+from zoo_core.tune.searcher import Suggestion, make_searcher
 from zoo_core.tune.space import as_settings
 
 Losses = Sequence[float]  # after each epoch
 
+# When a trial cannot win any more is a function of validation losses alone: nothing is drawn and
+# nothing depends on the clock, so that a search can be repeated, and resumed.
 AHEAD = 3  # epochs that a trial may still hope for, however late it is
 ENOUGH = 3  # rivals that make a median
 
@@ -90,9 +81,6 @@ def below_the_median(losses: Losses, rivals: Sequence[Losses], epochs: int) -> b
     return losses[-1] > statistics.median(then)
 
 
-Lines = Sequence[Mapping[str, Any]]
-
-
 @dataclass(frozen=True)
 class TrialJob:
     """A trial to run, and all that it depends on; it can be sent to another process."""
@@ -104,136 +92,150 @@ class TrialJob:
     path: Path
     checkpoint_seconds: float = 30.0
 
-    @property
-    def runs(self) -> Path:
-        """The folder that the search is in, where `init` finds other runs."""
-        return self.path.parents[2]
-
     @cached_property
     def recipe(self) -> Recipe:
         return override(self.plan.recipe, as_settings(self.suggestion.parameters))
+
+    def hopeless(self, lines: Lines) -> bool:
+        """Whether pruning ends it after these epochs."""
+        losses, epochs = validation_losses(lines), self.recipe.epochs
+        if not self.plan.prune or len(losses) >= epochs:  # in the last one it ends by itself
+            return False
+        if self.recipe.schedule == "constant":
+            return cannot_catch_up(losses, self.rivals)
+        return below_the_median(losses, self.rivals, epochs)
+
+    def record(self, lines: Lines, error: str, pruned: bool) -> Trial:
+        """What the lines of its run say about it."""
+        loss, epoch = best_epoch(lines)
+        if self.plan.kind == "sweep" or self.recipe.schedule != "constant":
+            # The last epoch counts: where the rate falls, the final training goes there as well.
+            loss = last_scores(lines)[1].get("loss")
+            epoch = lines[-1]["epoch"] if lines else None
+        if self.plan.kind == "tune" and loss is None:
+            error = error or "its validation loss was never a number"
+        return Trial(
+            number=self.number,
+            parameters=dict(self.suggestion.parameters),
+            source=self.suggestion.source,
+            status="failed" if error else "pruned" if pruned else "complete",
+            loss=None if error else loss,
+            epoch=None if error else epoch,
+            epochs=len(lines),
+            seconds=round(sum(line.get("seconds", 0.0) for line in lines), 3),
+            curve=list(lines),
+            error=error,
+        )
+
+
+def best_epoch(lines: Lines) -> tuple[float, int] | tuple[None, None]:
+    """The lowest validation loss that is a number, and its epoch."""
+    found = [
+        (line["validation_loss"], line["epoch"])
+        for line in lines
+        if math.isfinite(line.get("validation_loss", math.nan))
+    ]
+    return min(found, default=(None, None))
 
 
 def run_trial(
     task: TrialJob,
     data: Dataset,
     display: Display,
-    listen: Callable[[Lines], bool] = lambda lines: False,
+    listen: Callable[[Lines], object] = lambda lines: None,
 ) -> Trial:
     """Train and record. A trial that fails is a record too; only an interruption gets out.
 
-    listen: told the lines so far after each epoch; it may end the trial by saying True.
+    listen: told the lines so far after each epoch.
     """
     plan, run = task.plan, Run(task.path)
-    pruned = False
+    pruned, error = False, ""
 
     def give_up(lines: Lines) -> bool:
         nonlocal pruned
-        pruned = listen(lines) or (plan.prune and hopeless(task, validation_losses(lines)))
+        listen(lines)
+        pruned = task.hopeless(lines)
         return pruned
 
-    error = ""
     try:
-        entry = registry().models.get(plan.model)
-        begun = run if run.settings_file.exists() else None
-        job = build_job(
-            entry, task.recipe, data, display, device=plan.device, runs=task.runs,
-            checkpoint_seconds=task.checkpoint_seconds, run=begun,
-        )  # fmt: skip
-        if not begun:
-            job = begin_run(
-                job, run, recipe_name=plan.recipe_name, reference=plan.dataset, command=""
-            )
+        if run.settings_file.exists() and run.read()["status"] == "complete":
+            shutil.rmtree(run.path)  # killed before it was recorded: once more, to the same end
+        runs, seconds = task.path.parents[2], task.checkpoint_seconds
+        how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
+        job = job_in(run, plan, task.recipe, data, display, **how)
         execute(replace(job, give_up=give_up))
         if plan.kind == "tune":  # nobody uses these weights, and twenty of them take room
             run.model_file.unlink(missing_ok=True)
-    except Interrupted:
-        raise
     except Exception as problem:
-        if isinstance(problem, OSError) or isinstance(problem.__cause__, OSError):
+        if isinstance(problem, Interrupted | OSError) or isinstance(problem.__cause__, OSError):
             raise  # a full disk is not the fault of the parameters
         error = str(problem) if isinstance(problem, ZooError) else describe(problem)
         Checkpoints(run.checkpoints).clear()
-    return record(task, run.metrics(), error, pruned)
+    return task.record(run.metrics(), error, pruned)
 
 
-def hopeless(task: TrialJob, losses: Sequence[float]) -> bool:
-    epochs = task.recipe.epochs
-    if len(losses) >= epochs:  # it has ended by itself
-        return False
-    if task.recipe.schedule == "constant":
-        return cannot_catch_up(losses, task.rivals)
-    return below_the_median(losses, task.rivals, epochs)
-
-
-def record(task: TrialJob, lines: Lines, error: str, pruned: bool) -> Trial:
-    """What a run's lines say about its trial."""
-    if task.plan.kind == "sweep" or task.recipe.schedule != "constant":
-        # The last epoch counts: where the rate falls, the final training goes there as well.
-        loss, epoch = final_loss(lines), lines[-1]["epoch"] if lines else None
-    else:
-        loss, epoch = best_epoch(lines) or (None, None)
-    if task.plan.kind == "tune" and loss is None:
-        error = error or "its validation loss was never a number"
-    return Trial(
-        number=task.number,
-        parameters=dict(task.suggestion.parameters),
-        source=task.suggestion.source,
-        status="failed" if error else "pruned" if pruned else "complete",
-        loss=None if error else loss,
-        epoch=None if error else epoch,
-        epochs=len(lines),
-        seconds=round(sum(line.get("seconds", 0.0) for line in lines), 3),
-        curve=list(lines),
-        error=error,
-    )
-
-
-def final_loss(lines: Lines) -> float | None:
-    last = lines[-1] if lines else {}
-    found = (last.get(f"{split}_loss") for split in ("validation", "test", "train"))
-    return next((float(loss) for loss in found if loss is not None), None)
-
-
-def shared_data(plan: SearchPlan, data: Dataset) -> Dataset:
-    """The test set stays out of a search: it decides nothing, and measuring it takes time."""
-    return replace(data, test=None) if plan.kind == "tune" else data
-
-
-def run_trials(
-    search: Search,
+def job_in(
+    run: Run,
     plan: SearchPlan,
-    searcher: Searcher,
+    recipe: Recipe,
     data: Dataset,
-    display: SearchDisplay,
-    checkpoint_seconds: float = 30.0,
-) -> list[Trial]:
+    display: Display,
+    command: str = "",
+    **how: Any,
+) -> Job:
+    """A job of a search in this directory; what was begun there before goes on.
+
+    how: `checkpoint_seconds`, and `runs`, the folder of the search, where `init` finds other runs.
+    """
+    begun = run if run.settings_file.exists() else None
+    job = build_job(plan.entry, recipe, data, display, device=plan.device, run=begun, **how)
+    if begun:
+        return job
+    name, reference = plan.recipe_name, plan.dataset
+    return begin_run(job, run, recipe_name=name, reference=reference, command=command)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A search at work: what all that is done for it shares."""
+
+    search: Search
+    plan: SearchPlan
+    data: Dataset
+    display: SearchDisplay
+    checkpoint_seconds: float
+
+    @property
+    def shown(self) -> Dataset:
+        """The test set stays out of a search: it decides nothing, and measuring it takes time."""
+        return replace(self.data, test=None) if self.plan.kind == "tune" else self.data
+
+
+def run_trials(work: Work) -> list[Trial]:
     """All trials that the search has not had yet; each is kept as soon as it has ended."""
-    done = search.trials()
-    display.already(done.values())
+    search, plan, display = work.search, work.plan, work.display
+    searcher, done = make_searcher(plan), search.trials()
     waiting = [number for number in range(1, plan.trials + 1) if number not in done]
     running: dict[Future[Trial], int] = {}
 
     def known(number: int) -> Sequence[int]:
         return range(1, number - plan.lag)
 
-    def start(number: int, pool: Executor) -> None:
+    def task_of(number: int) -> TrialJob:
         seen = [done[other] for other in known(number)]
-        suggestion = searcher.suggest(number, seen)
         rivals = tuple(tuple(trial.losses) for trial in seen if trial.loss is not None)
-        path = search.trial_run(number).path
-        task = TrialJob(plan, number, suggestion, rivals, path, checkpoint_seconds)
-        display.begin(number)
-        running[pool.submit(run_trial, task, data, display.of_trial())] = number
+        suggestion, path = searcher.suggest(number, seen), search.trial_run(number).path
+        return TrialJob(plan, number, suggestion, rivals, path, work.checkpoint_seconds)
 
-    with open_pool(plan, data, len(waiting)) as pool:
+    with open_pool(min(plan.workers, len(waiting)), work.shown, display) as submit:
         while waiting or running:
             while (
                 waiting
                 and len(running) < plan.workers
                 and all(number in done for number in known(waiting[0]))
             ):
-                start(waiting.pop(0), pool)
+                number = waiting.pop(0)
+                running[submit(task_of(number))] = number
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 try:
                     trial = future.result()
@@ -244,25 +246,11 @@ def run_trials(
                     ) from error
                 done[running.pop(future)] = trial
                 search.append(trial)
-                display.end(trial)
+                display.end(trial, done.values())
     return [done[number] for number in sorted(done)]
 
 
-def open_pool(plan: SearchPlan, data: Dataset, count: int) -> Executor:
-    if min(plan.workers, count) < 2:
-        return Here()
-
-    return Workers(plan.workers, data)
-
-
-class Here(Executor):
-    """Runs a task at once, in this process."""
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(function(*arguments, **named))
-        return future
-
+# ---------------------------------------------------------------- workers
 
 # What the libraries that compute ask for their number of threads.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -270,73 +258,61 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _data: Dataset | None = None  # of this worker
 
 
-class Workers(Executor):
-    """A pool whose tasks are given the dataset of the worker, and a display that is silent."""
+@contextmanager
+def open_pool(
+    count: int, data: Dataset, display: SearchDisplay
+) -> Iterator[Callable[[TrialJob], Future[Trial]]]:
+    """Give a function that starts a trial: at once and here, or in one of `count` processes."""
+    if count < 2:
 
-    def __init__(self, count: int, data: Dataset) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="zoo-trials-")
-        folder = Path(self._folder.name)
-        self._before = {name: os.environ.get(name) for name in THREADS}
-        threads = max(1, (os.cpu_count() or 1) // count)
-        for name in THREADS:  # inherited by the workers; a person's own choice stays
-            os.environ.setdefault(name, str(threads))
+        def run_here(task: TrialJob) -> Future[Trial]:
+            future: Future[Trial] = Future()
+            future.set_result(run_trial(task, data, display.of_trial(task.number)))
+            return future
+
+        yield run_here
+        return
+    added = [name for name in THREADS if name not in os.environ]  # a person's own choice stays
+    threads = max(1, (os.cpu_count() or 1) // count)
+    os.environ.update(dict.fromkeys(added, str(threads)))  # inherited by the workers
+    with tempfile.TemporaryDirectory(prefix="zoo-trials-") as folder:
         # Not forked: a process that has threads, as torch has, must not be.
-        self._pool = ProcessPoolExecutor(
+        pool = ProcessPoolExecutor(
             count,
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start,
-            initargs=(share_dataset(data, folder), folder),
+            initializer=_start_worker,
+            initargs=(share(data, Path(folder)),),
         )
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        return self._pool.submit(
-            _work_here, function, arguments[0]
-        )  # the rest the worker has itself
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self._pool.shutdown(wait, cancel_futures=True)
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-        self._folder.cleanup()
+        try:
+            yield lambda task: pool.submit(_run_in_worker, task)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for name in added:
+                del os.environ[name]
 
 
-def share_dataset(data: Dataset, folder: Path) -> Dataset:
-    """Write the arrays, and give back the dataset without them."""
-    empty = np.empty((0, 1, 1, 1), np.uint8)
+def share(data: Dataset, folder: Path) -> bytes:
+    """The dataset for other processes. Its arrays are files that they map into memory.
 
-    def keep(split: Split | None, name: str) -> Split | None:
-        if split is None:
-            return None
-        np.save(folder / f"{name}-images.npy", split.images)
-        if split.labels is not None:
-            np.save(folder / f"{name}-labels.npy", split.labels)
-        return Split(empty, None)
+    So the system keeps one copy, on every platform, and little is sent through pipes.
+    """
 
-    train = keep(data.train, "train")
-    assert train is not None
-    return replace(data, train=train, test=keep(data.test, "test"))
-
-
-def map_dataset(data: Dataset, folder: Path) -> Dataset:
-    """The dataset again; its pages are shared with everybody who maps the same files."""
-
-    def read(name: str) -> Any:
-        path = folder / f"{name}.npy"
+    def write(array: np.ndarray) -> tuple[Any, ...]:
+        path = folder / f"{len(list(folder.iterdir()))}.npy"
+        np.save(path, array)
         # "c": private if written to, which nobody does, and so torch takes it without a warning.
-        return np.load(path, mmap_mode="c") if path.exists() else None
+        return np.load, (path, "c")
 
-    def split(name: str) -> Split:
-        return Split(read(f"{name}-images"), read(f"{name}-labels"))
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file)
+    pickler.dispatch_table = copyreg.dispatch_table | {np.ndarray: write, np.memmap: write}
+    pickler.dump(data)
+    return file.getvalue()
 
-    return replace(
-        data, train=split("train"), test=split("test") if data.test is not None else None
-    )
 
-
-def _start(data: Dataset, folder: Path) -> None:
+def _start_worker(shared: bytes) -> None:
     global _data
-    _data = map_dataset(data, folder)
+    _data = pickle.loads(shared)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -348,6 +324,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work_here(function: Callable[..., Any], task: Any) -> Any:
+def _run_in_worker(task: TrialJob) -> Trial:
     assert _data is not None
-    return function(task, _data, Display(quiet=True))
+    return run_trial(task, _data, Display(quiet=True))

@@ -1,46 +1,46 @@
-"""Samples of a generative model, through the `generate` capability that its entry declares.
+"""Samples of a generative model, and how far they are from real images.
 
-How far samples are from real pictures, in the eyes of a classifier of our own.
-
-The Frechet distance between two Gaussians, fitted to the classifier's features of the test set and
-to those of as many samples. It is called feature distance: it is not FID, which uses another
-network, and it compares with nothing that was not measured with the same weights. How near samples
-could come, as many pictures of the training set show.
+Samples are drawn through the `generate` capability that an entry declares. The feature distance
+compares them with the test set in the eyes of a classifier of our own: it is the Frechet distance
+between two Gaussians, fitted to the classifier's features of both. It is not FID, which uses
+another network, and it compares with nothing that was not measured with the same weights. How near
+samples could come, as many images of the training set show.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import say
 from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import cache_dir
-from zoo_core.io.targets import resolve
-from zoo_core.io.tensors import read, write
+from zoo_core.io.tensors import write
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.registry import registry
-from zoo_core.use.load import Loaded, load_run
-
-if TYPE_CHECKING:
-    pass
+from zoo_core.use.load import as_input, capability, load, load_model
+from zoo_core.weights.references import obtain
+from zoo_core.weights.verify import Located, read_tensors
 
 BLOCK = 64  # samples that are drawn at once: their last bits may depend on it, so it is fixed
 MOST_SHOWN = 10  # conditions that a sheet of all of them has room for
 SHEET_COLUMNS = 8  # of a sheet
+LEAST, MOST = 256, 10_000  # images to compare: a covariance of fewer says nothing
+COMPARED = 256  # images whose features are asked for at once
 
 
 class Generator:
     """How samples of a model are drawn. Subclass it, and name it as the `generate` capability.
 
-    Noise and pictures are NumPy arrays, whatever the model's framework is.
+    Noise and samples are NumPy arrays, whatever the model's framework is.
     """
 
     noise: tuple[int, ...]  # the shape of one sample's noise; drawn from a standard normal
@@ -53,7 +53,7 @@ class Generator:
         return ()
 
     def draw(self, noise: np.ndarray, conditions: np.ndarray | None) -> np.ndarray:
-        """Pictures (n, c, h, w), as the model is given them, from float32 noise (n, *shape).
+        """Samples (n, c, h, w), as the model is given them, from float32 noise (n, *shape).
 
         conditions: int64 (n,), numbers of what `conditions` names; None if it names nothing.
         """
@@ -76,8 +76,8 @@ class Sampler:
 
     def draw(self, noise: np.ndarray, chosen: np.ndarray | None) -> Samples:
         blocks = [
-            self._block(noise[start : start + BLOCK], chosen, start)
-            for start in range(0, len(noise), BLOCK)
+            self._block(noise[part], None if chosen is None else chosen[part])
+            for part in _blocks(len(noise), BLOCK)
         ]
         names = () if chosen is None else tuple(self.labels[i] for i in chosen)
         return Samples(np.concatenate(blocks), names)
@@ -90,18 +90,16 @@ class Sampler:
             for i, name in enumerate(self.names)
         )
 
-    def _block(self, noise: np.ndarray, chosen: np.ndarray | None, start: int) -> np.ndarray:
-        some = None if chosen is None else chosen[start : start + len(noise)]
-        pictures = self.generator.draw(noise, some)
-        p = self.preprocess
+    def _block(self, noise: np.ndarray, chosen: np.ndarray | None) -> np.ndarray:
+        drawn, p = self.generator.draw(noise, chosen), self.preprocess
         wanted = (len(noise), p.channels, p.size, p.size)
-        shape = getattr(pictures, "shape", type(pictures).__name__)
-        if not isinstance(pictures, np.ndarray) or shape != wanted:
+        shape = getattr(drawn, "shape", type(drawn).__name__)
+        if not isinstance(drawn, np.ndarray) or shape != wanted:
             raise PluginError(
                 f"{type(self.generator).__name__} must draw an array {wanted}, not {shape}",
                 "docs/hooks.md says what the capability returns",
             )
-        return to_pixels(pictures, p)
+        return to_pixels(drawn, p)
 
     def noise(self, count: int, seed: int) -> np.ndarray:
         """The first rows are the same, however many there are."""
@@ -117,9 +115,9 @@ class Sampler:
     def choose(self, count: int, condition: str = "") -> np.ndarray | None:
         if not isinstance(condition, str):
             raise UsageError(f"a class is asked for by its name, not by {condition!r}")
-        if condition and not self.names:
-            raise UsageError("this model is not told what to draw: leave out --class")
         if not self.names:
+            if condition:
+                raise UsageError("this model is not told what to draw: leave out --class")
             return None
         asked = condition.casefold()
         able = [
@@ -136,9 +134,8 @@ class Sampler:
     def interpolate(self, rows: int, steps: int, seed: int = 0, condition: str = "") -> Samples:
         """Rows of samples, each on the way from one noise to another."""
         ends = self.noise(2 * rows, seed)
-        noise = np.concatenate(
-            [on_the_way(ends[i], ends[i + 1], steps) for i in range(0, 2 * rows, 2)]
-        )
+        pairs = zip(ends[::2], ends[1::2], strict=True)
+        noise = np.concatenate([on_the_way(start, end, steps) for start, end in pairs])
         chosen = self.choose(rows, condition)
         return self.draw(noise, None if chosen is None else np.repeat(chosen, steps))
 
@@ -166,48 +163,36 @@ def open_sampler(
     entry: ModelEntry, model: Any, preprocess: Preprocess, classes: Sequence[str]
 ) -> Sampler:
     """A model as something to draw samples from."""
-    check_able(entry)
-    generator = resolve(entry.capabilities["generate"], f"model {entry.name!r}")(model)
+    generator = capability(entry, "generate")(model)
     return Sampler(generator, preprocess, tuple(generator.conditions(classes)))
 
 
-def check_able(entry: ModelEntry) -> None:
-    if "generate" not in entry.capabilities:
-        able = [other.name for other in registry().models if "generate" in other.capabilities]
-        raise UsageError(
-            f"model {entry.name!r} declares no way to draw samples",
-            f"these do: {', '.join(able)}" if able else "a plugin of generative models brings some",
-        )
+def sampler_of(model: Any) -> Sampler:
+    """A model that zoo.load returned, as something to draw samples from."""
+    about = model.zoo
+    return open_sampler(about.entry, model, about.preprocess, about.classes)
 
 
-def to_pixels(pictures: np.ndarray, preprocess: Preprocess) -> np.ndarray:
+def load_sampler(reference: str, runs: Path | None = None) -> tuple[Sampler, Located]:
+    """Trained weights to draw samples from, and what is known about them."""
+    if reference in registry().models:  # nobody should train a model to learn that it cannot
+        capability(registry().models.get(reference), "generate")
+    weights = obtain(reference, runs)
+    return sampler_of(load_model(weights)), weights.located
+
+
+def to_pixels(images: np.ndarray, preprocess: Preprocess) -> np.ndarray:
     """What a model is given or makes, (n, c, h, w), as bytes (n, h, w, c)."""
     mean, std = np.array(preprocess.mean), np.array(preprocess.std)
-    unit = pictures.transpose(0, 2, 3, 1) * std + mean
+    unit = images.transpose(0, 2, 3, 1) * std + mean
     return np.asarray(np.clip(np.rint(255 * unit), 0, 255), np.uint8)
 
 
-def blocks(images: np.ndarray, size: int = 256) -> Iterator[np.ndarray]:
-    for start in range(0, len(images), size):
-        yield images[start : start + size]
+def _blocks(count: int, size: int) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, count, size)]
 
 
-def load_sampler(reference: Any, runs: Path | None = None) -> tuple[Sampler, Any]:
-    """Trained weights, or a model of zoo.load, to draw samples from; and what was loaded."""
-    from zoo_core.use.load import in_memory, load_run
-
-    if isinstance(reference, str):
-        try:  # nobody should train a model first, to learn then that it cannot
-            entry = registry().models.get(reference)
-        except ZooError:
-            pass  # a run, or weights
-        else:
-            check_able(entry)
-    loaded = load_run(reference, runs) if isinstance(reference, str) else in_memory(reference)
-    return open_sampler(loaded.entry, loaded.model, loaded.preprocess, loaded.classes), loaded
-
-
-LEAST = 256  # pictures: a covariance of fewer says nothing
+# ---------------------------------------------------------------- feature distance
 
 
 @dataclass(frozen=True)
@@ -216,85 +201,59 @@ class Statistics:
     covariance: np.ndarray  # (d, d)
 
 
-@dataclass(frozen=True)
-class Distance:
-    """A feature distance, and all that it depends on."""
-
-    value: float
-    real: float | None  # of the training set; None where that is too small
-    samples: int
-    weights: str  # of the classifier, by digest
-    classifier: str
-    dataset: str
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "feature_distance": round(self.value, 4),
-            "of_training_pictures": None if self.real is None else round(self.real, 4),
-            "samples": self.samples,
-            "classifier": self.classifier,
-            "classifier_sha256": self.weights,
-            "dataset": self.dataset,
-        }
-
-
 def feature_distance(
     source: Sampler,
     data: Dataset,
     classifier: str,
     *,
     seed: int = 0,
-    most: int = 10_000,
     runs: Path | None = None,
-    say: Callable[[str], None] = lambda sentence: None,
-) -> Distance:
-    """Of samples from the test set; as many of both, at most so many."""
-    judge = load_run(classifier, runs)
-    if "features" not in judge.entry.capabilities:
-        able = [entry.name for entry in registry().models if "features" in entry.capabilities]
+) -> dict[str, Any]:
+    """How far samples are from the test set, and all that this depends on.
+
+    It takes as many of both, at most MOST, and as many images of the training set, which is None
+    where that is too small.
+    """
+    judge = load(classifier, runs=runs)
+    about, test = judge.zoo, data.test
+    capability(about.entry, "features")
+    if test is None or len(test) < LEAST:
         raise UsageError(
-            f"model {judge.entry.name!r} declares no features to compare pictures by",
-            f"these do: {', '.join(able)}" if able else "a plugin with classifiers brings some",
-        )
-    pictures = data.test
-    if pictures is None or len(pictures) < LEAST:
-        raise UsageError(
-            f"a feature distance needs a test set of at least {LEAST} pictures, and {data.name} "
-            f"has {len(pictures) if pictures else 0}",
+            f"a feature distance needs a test set of at least {LEAST} images, and {data.name} "
+            f"has {len(test) if test else 0}",
             "leave out the distance, or train on a dataset with more",
         )
-    if Path(judge.dataset).name != data.name:
-        say(f"{judge.source} was trained on {judge.dataset}, and the pictures are {data.name}'s.")
-    count = min(most, len(pictures))
-    digest = judge.model.zoo.digest
-    say(f"Comparing {count:,} samples with as many pictures of {data.name}'s test set ...")
+    if Path(about.dataset).name != data.name:
+        say(f"{about.source} was trained on {about.dataset}, and the images are {data.name}'s.")
+    count = min(MOST, len(test))
+    say(f"Comparing {count:,} samples with as many images of {data.name}'s test set ...")
 
-    def of(split: Split) -> Statistics:
-        # Any of them: the pictures of a folder lie there class by class.
+    def of(split: Split, name: str) -> Statistics:
+        # Any of them: the images of a folder lie there class by class.
         some = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
-        return statistics(judge, split.images[some])
+        key = f"{about.digest}/{data.digest}/{count}/{name}"
+        return _kept(key, lambda: statistics(judge, split.images[some]))
 
-    key = f"{digest}/{data.digest}/{count}"
-    test = _kept(f"{key}/test", lambda: of(pictures))
-    train = _kept(f"{key}/train", lambda: of(data.train)) if len(data.train) >= count else None
+    real = of(test, "test")
+    train = of(data.train, "train") if len(data.train) >= count else None
     made = statistics(judge, source.sample(count, seed).images)
-    return Distance(
-        frechet(test, made),
-        frechet(test, train) if train else None,
-        count,
-        digest,
-        judge.source,
-        data.name,
-    )
+    return {
+        "feature_distance": round(frechet(real, made), 4),
+        "of_training_pictures": round(frechet(real, train), 4) if train else None,
+        "samples": count,
+        "classifier": about.source,
+        "classifier_sha256": about.digest,
+        "dataset": data.name,
+    }
 
 
-def statistics(judge: Loaded, images: np.ndarray) -> Statistics:
-    """Mean and covariance of the features of pictures, uint8 (n, h, w, c)."""
-    look = resolve(judge.entry.capabilities["features"], f"model {judge.entry.name!r}")
-    found = []
-    for some in blocks(images):
-        batch = judge.preprocess.batch(list(some), backend=judge.trainer.backend)
-        found.append(np.asarray(look(judge.model, batch), np.float64))
+def statistics(judge: Any, images: np.ndarray) -> Statistics:
+    """Mean and covariance of the features of images, uint8 (n, h, w, c)."""
+    look = capability(judge.zoo.entry, "features")
+    found = [
+        np.asarray(look(judge, as_input(judge, images[part])), np.float64)
+        for part in _blocks(len(images), COMPARED)
+    ]
     features = np.concatenate(found)  # (n, d)
     return Statistics(features.mean(0), np.atleast_2d(np.cov(features, rowvar=False)))
 
@@ -316,9 +275,8 @@ def _kept(key: str, make: Callable[[], Statistics]) -> Statistics:
     # In a folder of their own, beside the features of frozen backbones, which are listed.
     path = cache_dir("features") / "statistics" / f"{name[:32]}.safetensors"
     try:
-        tensors = read(path)
-        return Statistics(tensors["mean"], tensors["covariance"])
-    except Exception:  # not there, or damaged: whatever it is, it can be made again
+        return Statistics(**read_tensors(path))
+    except (TypeError, ZooError):  # not there, or damaged: it can be made again
         made = make()
-    write(path, {"mean": made.mean, "covariance": made.covariance})
+    write(path, vars(made))
     return made

@@ -1,29 +1,31 @@
-"""From weights to a model that can be used; whatever they are, they pass `check` first."""
+"""From checked weights to a model that can be used; its attribute `zoo` says what it is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import say
 from zoo_core.io.errors import UsageError
-from zoo_core.runs.run import Run
+from zoo_core.io.targets import resolve
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Framework, check_options, framework_of
+from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import registry
-from zoo_core.weights.references import find
-from zoo_core.weights.store import say
-from zoo_core.weights.verify import Found, check, model_of, spec_of
+from zoo_core.weights.references import locate, obtain
+from zoo_core.weights.verify import Verified, check, model_of, spec_of
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from zoo_core.data.preprocess import Preprocess
+PROBES = 4  # images that the published model must answer exactly as the run's does
+NEEDED = {  # capability -> what a model without it does not declare
+    "generate": "way to draw samples",
+    "features": "features to compare images by",
+    "attention": "attention that could be drawn",
+}
 
 
 @dataclass(frozen=True)
@@ -40,32 +42,63 @@ class About:
     dataset: str = ""  # that it was trained on
 
 
-def load_found(
-    found: Found, *, num_classes: int | None = None, device: str = "cpu", dtype: str = ""
+def load(
+    reference: str | Path,
+    *,
+    pretrained: bool = True,
+    num_classes: int | None = None,
+    device: str = "cpu",
+    dtype: Any = "",
+    runs: Path | None = None,
 ) -> Any:
-    """Check weights and make the model of them; its attribute `zoo` says what it is."""
-    checked = check(found)
-    found, tensors = checked.found, checked.tensors
-    entry, config = model_of(found)  # or else the sentence that says what to install
-    framework = framework_of(entry)
-    classes, metrics = found.classes, found.metrics
+    """A trained model in evaluation mode, its weights checked; `.zoo` says what it is.
+
+        model = zoo.load("cnn")                    # the published weights of its own dataset
+        model = zoo.load("hf:org/name@v1")         # or a run, `latest`, a .safetensors file
+        model.zoo.classes, model.zoo.preprocess, model.zoo.metrics, model.zoo.digest
+        zoo.predict(model, "cat.jpg")
+
+    pretrained: False builds the model untrained. num_classes: another number keeps the body and
+    gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
+    """
+    text, kind = str(reference), str(dtype).removeprefix("torch.") if dtype else ""
+    if "\0" in text or not text:
+        raise UsageError(f"{text!r} cannot be a reference to weights")
+    if isinstance(reference, Path) and not reference.is_absolute():
+        text = f"./{text}"
+    if pretrained:
+        return load_model(obtain(text, runs), num_classes=num_classes, device=device, dtype=kind)
+    if text in registry().models:
+        entry = registry().models.get(text)
+        config = entry.options
+    else:
+        located = locate(text, runs)
+        entry, config = model_of(located if located.model else check(located).located)
+    if num_classes is not None:
+        config = check_options(entry, {**config, "num_classes": num_classes})
+    model = framework_of(entry).assemble(entry, config, {}, device=device, dtype=kind)
+    model.zoo = About(entry, freeze(config), (), None, freeze({}), "", "")
+    return model
+
+
+def load_model(
+    weights: Verified, *, num_classes: int | None = None, device: str = "cpu", dtype: str = ""
+) -> Any:
+    """The model of checked weights."""
+    entry, config, framework = weights.model
+    located, tensors = weights.located, weights.tensors
+    classes, metrics = located.classes, located.metrics
     if num_classes is not None and num_classes != config.get("num_classes"):
         config = check_options(entry, {**config, "num_classes": num_classes})
         spec = spec_of(framework, entry, config)
         tensors, classes, metrics = fitting(tensors, spec), (), {}
         new = ", ".join(name for name in spec if name not in tensors)
-        say(f"{found.reference}: {len(tensors)} of {len(spec)} tensors; new: {new}.")
+        say(f"{located.reference}: {len(tensors)} of {len(spec)} tensors; new: {new}.")
     model = framework.assemble(entry, config, tensors, device=device, dtype=dtype)
     model.zoo = About(
-        entry,
-        freeze(config),
-        classes,
-        checked.preprocess,
-        freeze(metrics),
-        checked.file.sha256,
-        found.source,
-        found.dataset,
-    )
+        entry, freeze(config), classes, weights.preprocess, freeze(metrics), weights.sha256,
+        located.source, located.dataset,
+    )  # fmt: skip
     return model
 
 
@@ -78,117 +111,46 @@ def fitting(tensors: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> dict[
     }
 
 
-def tensors_of(found: Found) -> dict[str, np.ndarray]:
-    """All tensors of a file, for somebody who takes what fits another model."""
-    from zoo_core.weights.verify import check_tensors, open_weights
-
-    file = open_weights(found.path, sha256=found.sha256, size=found.bytes)
-    return check_tensors(file, None, found.dtype)
-
-
-def load_untrained(
-    reference: str, runs: Path | None, num_classes: int | None, device: str, dtype: str
-) -> Any:
-    """The model of a reference as it is before any training; no weights are fetched."""
-    if reference in registry().models:
-        entry = registry().models.get(reference)
-        config = entry.options
-    else:
-        found = find(reference, runs, fetch=False)
-        entry, config = model_of(found if found.model else check(found).found)
-    if num_classes is not None:
-        config = check_options(entry, {**config, "num_classes": num_classes})
-    model = framework_of(entry).assemble(entry, config, {}, device=device, dtype=dtype)
-    model.zoo = About(entry, freeze(config), (), None, freeze({}), "", "")
+def loaded(model: Any, runs: Path | None = None) -> Any:
+    """A model that zoo.load returned, or the one of a reference."""
+    if isinstance(model, str):
+        return load(model, runs=runs)
+    if not hasattr(model, "zoo"):
+        raise UsageError("only a model that zoo.load returned can be used like this")
     return model
 
 
-def load(
-    reference: str | Path,
-    *,
-    pretrained: bool = True,
-    num_classes: int | None = None,
-    device: str = "cpu",
-    dtype: Any = "",
-    runs: Path | None = None,
-) -> Any:
-    """See zoo_core.api.load."""
-    text, kind = str(reference), str(dtype).removeprefix("torch.") if dtype else ""
-    if "\0" in text or not text:
-        raise UsageError(f"{text!r} is no reference to weights")
-    if isinstance(reference, Path) and not reference.is_absolute():
-        text = f"./{text}"
-    if not pretrained:
-        return load_untrained(text, runs, num_classes, device, kind)
-    return load_found(find(text, runs), num_classes=num_classes, device=device, dtype=kind)
+def capability(entry: ModelEntry, name: str) -> Any:
+    """What an entry declares under that name, to be called; or else a sentence on who does."""
+    if name not in entry.capabilities:
+        able = [other.name for other in registry().models if name in other.capabilities]
+        raise UsageError(
+            f"model {entry.name!r} declares no {NEEDED.get(name, name)}",
+            f"these do: {', '.join(able)}" if able else "a plugin may bring models that do",
+        )
+    return resolve(entry.capabilities[name], f"model {entry.name!r}")
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A trained model and what it needs to be used."""
-
-    run: Run | None  # None for weights that are not those of a run
-    entry: ModelEntry
-    model: Any
-    trainer: Framework
-    classes: tuple[str, ...]
-    preprocess: Preprocess
-    dataset: str  # the reference of what it was trained on, with its options
-    options: Mapping[str, Any]
-    source: str  # where exactly the weights come from
-    task: Mapping[str, Any] = field(default_factory=dict)  # options that it was trained with
-
-
-def load_run(reference: str, runs: Path | None = None) -> Loaded:
-    """Trained weights, of a run or published ones, ready to predict."""
-    found = find(reference, runs)
-    model = load_found(found)
-    return Loaded(
-        found.run,
-        model.zoo.entry,
-        model,
-        framework_of(model.zoo.entry),
-        model.zoo.classes,
-        model.zoo.preprocess,
-        model.zoo.dataset,
-        found.data_options,
-        found.source,
-        found.task_options,
-    )
-
-
-def in_memory(model: Any) -> Loaded:
-    """A model that zoo.load returned."""
-    about = getattr(model, "zoo", None)
-    if about is None:
-        raise UsageError("only a model that zoo.load returned can be used like this")
-    trainer = framework_of(about.entry)
-    return Loaded(
-        None, about.entry, model, trainer, about.classes, about.preprocess, "", {}, about.source
-    )
-
-
-PROBES = 4  # pictures that the published model must answer exactly as the run's does
+def as_input(model: Any, images: Any) -> Any:
+    """Images (h, w, c), files or PIL images as the batch that a loaded model takes."""
+    about = model.zoo
+    return about.preprocess.batch(list(images), backend=framework_of(about.entry).backend)
 
 
 def probes(model: Any) -> Any:
-    """A few made-up pictures, the same ones everywhere, as a loaded model is given them."""
-    import numpy as np
-
+    """A few made-up images, the same ones everywhere, as a loaded model is given them."""
     preprocess = model.zoo.preprocess
     shape = (PROBES, preprocess.stored_size, preprocess.stored_size, preprocess.stored_channels)
-    pixels = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
-    return preprocess.batch(list(pixels), backend=framework_of(model.zoo.entry).backend)
+    return as_input(model, np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8))
 
 
 def answers(model: Any) -> bytes:
     """What the model says about them, or samples of it, to the last bit."""
-    about = model.zoo
-    if not about.entry.classifies:
-        if "generate" not in about.entry.capabilities:
-            return b""
-        from zoo_core.use.generate import open_sampler
+    entry = model.zoo.entry
+    if entry.classifies:
+        return framework_of(entry).predict_batch(model, probes(model)).tobytes()
+    if "generate" not in entry.capabilities:
+        return b""
+    from zoo_core.use.generate import sampler_of
 
-        source = open_sampler(about.entry, model, about.preprocess, about.classes)
-        return source.sample(PROBES).images.tobytes()
-    return framework_of(model.zoo.entry).predict_batch(model, probes(model)).tobytes()
+    return sampler_of(model).sample(PROBES).images.tobytes()

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class ClassificationTotals:
-    """Sums over pictures, so that parts from several processes can be added."""
+    """Sums over images, so that parts from several processes can be added."""
 
     def __init__(self, classes: int) -> None:
         self.classes = classes
@@ -34,13 +34,9 @@ class ClassificationTotals:
         self.loss, self.top5 = float(vector[0]), int(vector[1])
         self.confusion = vector[2:].astype(np.int64).reshape(self.classes, self.classes)
 
-    @property
-    def count(self) -> int:
-        return int(self.confusion.sum())
-
     def summary(self) -> dict[str, float]:
         """Loss, accuracy and, where it says anything, top-5 accuracy."""
-        count = max(1, self.count)
+        count = max(1, int(self.confusion.sum()))
         result = {"loss": self.loss / count, "accuracy": float(self.confusion.trace()) / count}
         if self.classes > 5:
             result["top5"] = self.top5 / count
@@ -48,15 +44,9 @@ class ClassificationTotals:
 
     def details(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Accuracy per class and the confusion matrix, as plain values."""
-        pictures = self.confusion.sum(1)
-        right = self.confusion.diagonal()
-        return {
-            "per_class": {
-                name: (float(right[i] / pictures[i]) if pictures[i] else None)
-                for i, name in enumerate(names)
-            },
-            "confusion": self.confusion.tolist(),
-        }
+        every = zip(names, self.confusion.diagonal(), self.confusion.sum(1), strict=True)
+        shares = {name: float(right / images) if images else None for name, right, images in every}
+        return {"per_class": shares, "confusion": self.confusion.tolist()}
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,50 +1,80 @@
-"""From what a person types to weights on this machine, fetched if they are not here.
+"""From what a person types to weights on this machine.
 
 A reference is a model (`cnn`), weights of it (`cnn.cifar10`), a run, a .safetensors file, or a
-repository (`hf:org/name@revision`, `file:FOLDER`).
+repository (`hf:org/name@revision`, `file:FOLDER`). `locate` says where the weights are or would be;
+`obtain` brings them here if they are not, and checks them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from zoo_core.io.errors import UnknownName, WeightsError, ZooError, did_you_mean
+from zoo_core.io.errors import AmbiguousName, UnknownName, WeightsError, ZooError, did_you_mean
 from zoo_core.io.files import cache_dir, read_bytes
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run, find_run
+from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import is_path, plugin_of, registry
-from zoo_core.weights import store
-from zoo_core.weights.manifest import (
-    LARGEST_ENTRY,
-    Listed,
-    Weights,
-    all_weights,
-    default_weights,
-    find_weights,
-    parse,
-)
-from zoo_core.weights.repository import CONFIG, is_repository
-from zoo_core.weights.verify import Found, Told, check
+from zoo_core.weights import manifest, store
+from zoo_core.weights.manifest import Listed, Weights, all_weights, packaged_file
+from zoo_core.weights.repository import CONFIG, Repository, is_repository, open_repository
+from zoo_core.weights.verify import Located, Verified, check, told
 
 RUN_NAME = re.compile(r".+-\d{8}T\d{6}Z(-\d+)?")
+SAME = {one.name for one in fields(Located)} & {*Weights.__struct_fields__} - {"model"}
+SHOWS = "zoo list --weights shows what can be loaded"
 
 
-def published(reference: str) -> Listed | None:
+def locate(reference: str, runs: Path | None = None) -> Located:
+    """Where the weights are that a person means, or would be; nothing is fetched."""
+    weights = published(reference)
+    if weights is None:
+        return _of_file_or_run(reference, runs)
+    return of_weights(weights, packaged_file(weights) or store.stored_file(weights), reference)
+
+
+def obtain(reference: str, runs: Path | None = None, *, tensors_only: bool = False) -> Verified:
+    """The weights that a person means, brought here if they are not yet, and checked once."""
+    repository = open_repository(reference) if is_repository(reference) else None
+    weights = store.look_up(*repository) if repository else published(reference)
+    if weights is None:
+        return check(_of_file_or_run(reference, runs), tensors_only=tensors_only)
+    path, verified = store.obtain(
+        weights,
+        lambda path: check(of_weights(weights, path, reference), tensors_only=tensors_only),
+    )
+    if repository:
+        store.note(*repository, weights)
+    return replace(verified, located=replace(verified.located, path=path))
+
+
+def obtain_anew(repository: Repository, commit: str, folder: Path) -> Verified:
+    """What a repository holds, fetched into an empty folder: no copy on this machine stands in."""
+    weights, path = store.ask(repository, commit), folder / "fetched.safetensors"
+    with store.keeping(path):
+        return store.fetch_from(
+            repository, commit, weights, path, lambda path: check(of_weights(weights, path))
+        )
+
+
+# ---------------------------------------------------------------- published weights
+
+
+def published(reference: str) -> Weights | None:
     """The entry of published weights, by name or by repository; None for a run or a file."""
     if is_repository(reference):
-        return Listed(store.look_up(reference), "", "")
+        return store.look_up(*open_repository(reference))
     return look_up_name(reference) if _is_name(reference) else None
 
 
 def _is_name(reference: str) -> bool:
-    """Whether a reference is a name of the manifests, rather than a run."""
+    """Whether a reference is a name of the lists, rather than a run."""
     if reference == "latest" or reference.endswith(".safetensors"):
         return False
     if RUN_NAME.fullmatch(reference) or is_path(reference):
@@ -52,78 +82,68 @@ def _is_name(reference: str) -> bool:
     bare = reference.rpartition("/")[2]
     if bare.partition(".")[0] in registry().models:
         return True
-    return any(bare in (one.weights.name, one.weights.model) for one in all_weights()[0])
+    return any(bare in (weights.name, weights.model) for _, weights in all_weights()[0])
 
 
-def look_up_name(name: str) -> Listed:
+def look_up_name(name: str) -> Weights:
     """The entry that a name means: `model` or `model.tag`, with or without `plugin/`."""
     listed, problems = all_weights()
     try:
         if "." in name:
-            return find_weights(name, listed)
+            return _entry_called(name, listed)
         entry = registry().models.get(name)
     except UnknownName as error:
-        by_model = [one for one in listed if one.weights.model == name.rpartition("/")[2]]
+        by_model = [w for _, w in listed if w.model == name.rpartition("/")[2]]
         if by_model:  # known, but its plugin is not installed
             return by_model[0]
-        if problems:
-            raise UnknownName(str(error), f"{error.hint}; {problems[0]}") from error
+        for problem in problems.values():
+            raise UnknownName(str(error), f"{error.hint}; {problem}") from error
         raise
-    found = default_weights(listed, entry.name, plugin_of(entry), entry.dataset)
-    if found is None:
-        raise WeightsError(
-            f"there are no trained weights of model {name!r}",
-            f"zoo train {name} makes some, zoo.create({name!r}) builds it untrained; "
-            "zoo list --weights shows what is trained already",
-        )
-    return found
+    # A model's bare name means the weights of its own dataset, or the only ones there are.
+    ours = [o for o in listed if (o[1].model, o[1].plugin) == (entry.name, plugin_of(entry))]
+    names = list(dict.fromkeys(weights.name for _, weights in ours))
+    own = f"{entry.name}.{entry.dataset}"
+    if own in names or len(names) == 1:
+        return _entry_called(own if own in names else names[0], ours)
+    if names:
+        choices = " or ".join(names)
+        raise AmbiguousName(f"model {entry.name!r} has several weights", f"choose {choices}")
+    raise WeightsError(
+        f"there are no trained weights of model {name!r}",
+        f"zoo train {name} makes some, zoo.create({name!r}) builds it untrained; "
+        "zoo list --weights shows what is trained already",
+    )
 
 
-def find(reference: str, runs: Path | None = None, *, fetch: bool = True) -> Found:
-    """The weights that a person means, brought here if they are not yet.
-
-    fetch: False for the place where they are or would be.
-    """
-    listed = published(reference)
-    if listed is None:
-        if reference.endswith(".safetensors"):
-            return _of_file(Path(reference).expanduser())
-        try:
-            return of_run(find_run(reference, runs, trained=True), reference)
-        except UnknownName as error:
-            if is_path(reference):
-                written = "a repository is written hf:ORGANISATION/NAME, a folder file:FOLDER"
-                raise UnknownName(str(error), f"{error.hint}; {written}") from error
-            known = [*registry().models.labels(), *(one.weights.name for one in all_weights()[0])]
-            shows = "zoo list --weights shows what can be loaded, zoo runs your own runs"
-            hint = did_you_mean(reference, known, shows, most=2)
-            raise UnknownName(f"there is no model and no run {reference!r}", hint) from error
-    if fetch:
-        path = store.obtain(listed, lambda path: check(of_weights(reference, listed.weights, path)))
-        if is_repository(reference):
-            store.note(reference, listed.weights)
-    else:
-        path = store.packaged_file(listed) or store.stored_file(listed.weights)
-    return of_weights(reference, listed.weights, path)
+def _entry_called(name: str, listed: Sequence[Listed]) -> Weights:
+    plugin, _, bare = name.rpartition("/")
+    named = [one for one in listed if one[1].name == bare and plugin in ("", one[1].plugin)]
+    if len({weights.sha256 for _, weights in named}) == 1:
+        return named[0][1]
+    if not named:
+        known = [weights.name for _, weights in listed]
+        hint = did_you_mean(bare, known, "zoo list --weights shows what there is", most=3)
+        raise UnknownName(f"there are no weights {name!r}", hint)
+    places = " and by ".join(
+        f"{who} ({weights.plugin}/{bare}, sha256 {weights.sha256[:12]})" for who, weights in named
+    )
+    plugins = dict.fromkeys(weights.plugin for _, weights in named)
+    choices = [f"write {' or '.join(f'{p}/{bare}' for p in plugins)}"] * (len(plugins) > 1)
+    if any(who == manifest.USERS for who, _ in named):
+        choices.append(f"zoo remove --forget {bare} takes the name out of your manifest")
+    raise AmbiguousName(f"weights {name!r} are listed by {places}", "; ".join(choices))
 
 
-def of_weights(reference: str, weights: Weights, path: Path) -> Found:
-    return Found(
-        reference=reference,
+def of_weights(weights: Weights, path: Path, reference: str = "") -> Located:
+    """An entry and a file of it."""
+    return Located(
+        reference=reference or weights.name,
         source=weights.sources[0] if weights.sources else str(path),
         path=path,
         model=f"{weights.plugin}/{weights.model}",
-        distribution=weights.distribution,
-        config=weights.config,
-        classes=weights.classes,
-        preprocess=weights.preprocess,
-        dataset=weights.dataset,
         data_options=_section("data.", weights.recipe),
         task_options=_section("task.", weights.recipe),
-        metrics=weights.metrics,
-        sha256=weights.sha256,
-        bytes=weights.bytes,
-        dtype=weights.dtype,
+        **{name: getattr(weights, name) for name in SAME},
     )
 
 
@@ -132,25 +152,34 @@ def _section(prefix: str, recipe: Mapping[str, Any]) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
 
 
-def of_run(run: Run, reference: str = "") -> Found:
+# ---------------------------------------------------------------- runs and files
+
+
+def _of_file_or_run(reference: str, runs: Path | None) -> Located:
+    if reference.endswith(".safetensors"):
+        return _of_file(Path(reference).expanduser())
+    try:
+        return of_run(find_run(reference, runs, trained=True), reference)
+    except UnknownName as error:
+        if is_path(reference):
+            written = "a repository is written hf:ORGANISATION/NAME, a folder file:FOLDER"
+            raise UnknownName(str(error), f"{error.hint}; {written}") from error
+        known = [*registry().models.labels(), *(weights.name for _, weights in all_weights()[0])]
+        hint = did_you_mean(reference, known, f"{SHOWS}, and zoo runs your own runs", most=2)
+        raise UnknownName(f"there is no model and no run {reference!r}", hint) from error
+
+
+def of_run(run: Run, reference: str = "") -> Located:
     """The weights of a run; run.json knows their digest."""
     document = run.read()
     try:
         result = document["result"]
         if not result or not run.model_file.exists():
-            raise WeightsError(
-                f"{run.path} has no trained weights yet", f"zoo train --resume {run.path}"
-            )
-        file, model, data = result["model"], document["model"], document["dataset"]
-        split, figures = measured(result)
-        told = {
-            "model": f"{model['plugin']}/{model['name']}",
-            "config": model["config"],
-            "dataset": data["reference"],
-            "classes": data["classes"],
-            "preprocess": document["preprocess"],
-        }
-        return Found(
+            what = f"{run.path} has no trained weights yet"
+            raise WeightsError(what, f"zoo train --resume {run.path}")
+        model, data = document["model"], document["dataset"]
+        split, figures = final_scores(result, ())
+        return Located(
             reference=reference or str(run.path),
             source=str(run.path),
             path=run.model_file,
@@ -162,39 +191,38 @@ def of_run(run: Run, reference: str = "") -> Found:
                 for name, value in figures.items()
                 if isinstance(value, int | float) and math.isfinite(value)
             },
-            sha256=str(file["sha256"]),
-            bytes=int(file["bytes"]),
-            run=run,
-            **msgspec.structs.asdict(msgspec.convert(told, Told)),
+            sha256=str(result["model"]["sha256"]),
+            bytes=int(result["model"]["bytes"]),
+            run=document,
+            **told(
+                model=f"{model['plugin']}/{model['name']}",
+                config=model["config"],
+                dataset=data["reference"],
+                classes=data["classes"],
+                preprocess=document["preprocess"],
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZooError(f"{run.settings_file} is damaged: {describe(error)}") from error
 
 
-def measured(result: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The split that a run's result was measured on, and its figures."""
-    split = next((name for name in ("test", "validation", "train") if result.get(name)), "test")
-    return split, result.get(split) or {}
-
-
-def _of_file(path: Path) -> Found:
+def _of_file(path: Path) -> Located:
     """A file on its own: a run's, one with a config.json beside it, or one that tells itself."""
     if not path.exists():
-        raise UnknownName(
-            f"there is no file {path}", "zoo list --weights shows what can be loaded by name"
-        )
+        raise UnknownName(f"there is no file {path}", f"{SHOWS} by name")
     if (path.parent / "run.json").exists() and path.name == "model.safetensors":
         return of_run(Run(path.parent), str(path))
     beside = path.parent / CONFIG
     if beside.exists():
         try:
-            weights = parse(read_bytes(beside, LARGEST_ENTRY), Weights, str(beside))
+            data = read_bytes(beside, manifest.LARGEST_ENTRY)
         except OSError as error:
             raise WeightsError(f"{beside} cannot be read: {error.strerror}") from error
+        weights = manifest.parse(data, Weights, str(beside))
         if weights.file.rpartition("/")[2] == path.name:
-            return of_weights(str(path), weights, path)
+            return of_weights(weights, path, str(path))
     # A file of the store has its digest for a name, whatever else is known of it.
     stored = path.parent == cache_dir("weights") and DIGEST.fullmatch(path.stem)
-    return Found(
+    return Located(
         reference=str(path), source=str(path), path=path, sha256=path.stem if stored else ""
     )

@@ -1,54 +1,65 @@
-"""A repository of weights, on a hub or on a disk: three files at a revision.
+"""A repository of weights, on the Hub or on a disk: three files at a revision.
 
     config.json          one entry of a manifest, without sources
     model.safetensors    the weights
     README.md            the card
 
-`open_repository` gives the one that a reference names. The two kinds are in hf.py and folder.py.
-
-A folder as a hub: a team without the Hub shares weights on a disk.
-
-    FOLDER/main                  the current revision, 40 digits
-    FOLDER/<revision>/...        the same three files as in a repository of the Hub
-
-A revision is a digest of its files. It appears as a whole, is never changed, and `main` moves to it
-in one step: whoever reads meanwhile sees the old one or the new one.
+`open_repository` gives the one that a reference names.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import importlib
+import os
 import re
 import shutil
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from zoo_core.io.errors import HubError, UsageError
-from zoo_core.io.files import (
-    atomic_write,
-    digest_of,
-    file_digest,
-    locked,
-    open_regular,
-    read_bytes,
-    temporary_folder,
-)
-from zoo_core.weights.manifest import COMMIT, REPOSITORY
+from zoo_core.io.console import say
+from zoo_core.io.errors import HubError, ManifestError, SourceUnavailable, UsageError, ZooError
+from zoo_core.io.files import atomic_write, locked, open_regular, read_bytes, temporary_folder
+from zoo_core.io.net import check_reachable
+from zoo_core.io.targets import describe
+from zoo_core.weights.manifest import COMMIT, LARGEST_ENTRY, REPOSITORY, Weights, parse
 
 CONFIG, MODEL, CARD = "config.json", "model.safetensors", "README.md"
 REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What a repository says about the weight file at a revision."""
-
-    sha256: str  # "" where it keeps none of its own
-    bytes: int
+Files = Mapping[str, bytes | Path]  # by name in the repository: texts, and the path of the weights
+REACHABLE_SECONDS = 2.0  # the client itself would try for 23
+ANSWER_SECONDS = 10.0
+BESIDE = {".gitattributes", ".gitignore", "LICENSE", CARD}  # in a repository without weights
+OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
+LOGIN = "hf auth login, or a token in HF_TOKEN"
+SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a sentence, a hint
+    "OfflineModeIsEnabled": ("{} is not asked, because the Hub's client is offline", ""),
+    "GatedRepoError": ("{} is gated: its owner has to let you in", f"ask there; then {LOGIN}"),
+    "RevisionNotFoundError": ("{} has no such revision", "without @REVISION it is the newest one"),
+    "RemoteEntryNotFoundError": (
+        "{} does not have that file",
+        "was it published with zoo publish?",
+    ),
+    "LocalTokenNotFoundError": ("{} needs a token", LOGIN),
+    "RepositoryNotFoundError": (
+        "there is no repository {}, or it is not for everybody",
+        f"is it spelt correctly? A private one needs a token: {LOGIN}",
+    ),
+    "bad token": (
+        "the hub does not accept your token for {}",
+        f"{LOGIN}; public repositories need none: unset HF_TOKEN",
+    ),
+    403: ("{}: you may not do this with it (403)", "the token must have the right to write"),
+    404: ("{}: the hub does not know it (404)", ""),
+    409: ("{}: it is in conflict with what the hub has (409)", "try again"),
+    412: ("{}: somebody else published to it meanwhile (412)", "look at it, then publish again"),
+    429: ("{}: the hub has had too many requests from here (429)", "wait a while, then try again"),
+}
 
 
 class Repository(Protocol):
@@ -57,51 +68,54 @@ class Repository(Protocol):
     def resolve(self, revision: str) -> str:
         """The 40 digits that a branch, a tag or "" stands for now."""
 
-    def stored(self, commit: str, file: str) -> Stored: ...
+    def stored(self, commit: str, file: str) -> tuple[str, int]:
+        """The digest of a weight file, "" where none is recorded, and its size."""
 
     def fetch(self, commit: str, file: str, folder: Path) -> Path:
-        """Bring a file into an empty folder. What it is has to be checked by the caller."""
+        """Bring a file into an empty folder. The caller checks what it is."""
 
     def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
         """Refuse a revision that does not hold files of these digests any more."""
 
-    def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
-        """Put files in place as one commit and return it; the last one if it has the same bytes."""
+    def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
+        """Put files in place as one commit and return it; the last one if it has the same bytes.
+
+        sha256: that of the weights.
+        """
 
 
 def is_repository(reference: str) -> bool:
     return reference.startswith(("hf:", "file:"))
 
 
-def split_reference(reference: str) -> tuple[str, str]:
-    """`hf:org/name@v1` is (`hf:org/name`, `v1`); the revision is "" where there is none."""
-    place, at, revision = reference.rpartition("@")
-    if not at:
-        return reference, ""
-    # The path of a folder may have an @ in it.
-    if reference.startswith("file:") and not (COMMIT.fullmatch(revision) or revision == "main"):
-        return reference, ""
-    return place, revision
-
-
 def open_repository(reference: str) -> tuple[Repository, str]:
-    """The repository and the revision that a reference names."""
-    place, revision = split_reference(reference)
-    scheme, _, rest = place.partition(":")
+    """The repository and the revision, or "", that a reference such as `hf:org/name@v1` names."""
+    place, at, revision = reference.rpartition("@")
+    # The path of a folder may have an @ in it.
+    named = not reference.startswith("file:") or COMMIT.fullmatch(revision) or revision == "main"
+    if not (at and named):
+        place, revision = reference, ""
     if revision and (REVISION.fullmatch(revision) is None or ".." in revision):
         raise UsageError(f"{reference!r} has no valid revision after the @")
-    if scheme == "file":
-        if not rest or "\0" in rest:
-            raise UsageError(f"{reference!r} names no folder", "write file:FOLDER")
+    scheme, _, rest = place.partition(":")
+    if scheme == "file" and rest and "\0" not in rest:
         return Folder(Path(rest).expanduser().resolve()), revision
-    from zoo_core.weights.hf import HuggingFace
-
-    if REPOSITORY.fullmatch(rest) is None or ".." in rest:
-        raise UsageError(f"{reference!r} is no repository", "write hf:ORGANISATION/NAME")
-    return HuggingFace(rest), revision
+    if scheme == "hf" and REPOSITORY.fullmatch(rest) and ".." not in rest:
+        return HuggingFace(rest), revision
+    hint = "write hf:ORGANISATION/NAME or file:FOLDER"
+    raise UsageError(f"{reference!r} is not a repository", hint)
 
 
 class Folder:
+    """A folder as a hub, for a team that shares a disk.
+
+        FOLDER/main                  the current revision, 40 digits
+        FOLDER/<revision>/...        the three files
+
+    A revision is a digest of its files. It appears as a whole, never changes, and `main` moves to
+    it in one step: whoever reads meanwhile sees the old one or the new one.
+    """
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reference = f"file:{path}"
@@ -114,18 +128,17 @@ class Folder:
         try:
             commit = read_bytes(self.path / "main", 100, follow=False).decode("ascii").strip()
         except FileNotFoundError:
-            raise HubError(
-                f"there are no weights in {self.path}", "zoo publish RUN --to file:FOLDER puts some"
-            ) from None
+            hint = f"zoo publish RUN --to {self.reference} puts some there"
+            raise HubError(f"there are no weights in {self.path}", hint) from None
         except (OSError, ValueError) as error:
             raise HubError(f"{self.path / 'main'} cannot be read: {error}") from error
         if COMMIT.fullmatch(commit) is None:
             raise HubError(f"{self.path / 'main'} names no revision")
         return commit
 
-    def stored(self, commit: str, file: str) -> Stored:
+    def stored(self, commit: str, file: str) -> tuple[str, int]:
         with self._reading(file):
-            return Stored("", self._file(commit, file).stat().st_size)
+            return "", self._file(commit, file).stat().st_size
 
     def fetch(self, commit: str, file: str, folder: Path) -> Path:
         with self._reading(file):
@@ -136,17 +149,19 @@ class Folder:
         return target
 
     def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
-        with self._reading(CARD), open_regular(self._file(commit, CARD), follow=False) as card:
-            read = digest_of(card)
-        if revision_of({CARD: read, **digests}) != commit:
+        with self._reading(CARD):
+            card = read_bytes(self._file(commit, CARD), LARGEST_ENTRY, follow=False)
+        if _revision_of({CARD: hashlib.sha256(card).hexdigest(), **digests}) != commit:
+            what = f"its files are not those of revision {commit[:12]}"
             raise HubError(
-                f"{self.reference} was changed after it was published: its files are not those of "
-                f"revision {commit[:12]}",
+                f"{self.reference} was changed after it was published: {what}",
                 "publish it again; a revision is never edited",
             )
 
-    def publish(self, files: Mapping[str, Path], message: str, private: bool) -> str:
-        commit = revision_of({name: file_digest(path) for name, path in files.items()})
+    def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
+        texts = {name: text for name, text in files.items() if isinstance(text, bytes)}
+        digests = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+        commit = _revision_of(dict.fromkeys(files, sha256) | digests)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with locked(self.path / "main", lambda: None):
@@ -159,12 +174,15 @@ class Folder:
             raise HubError(f"{self.path} cannot be published to: {error.strerror}") from error
         return commit
 
-    def _add(self, commit: str, files: Mapping[str, Path]) -> None:
+    def _add(self, commit: str, files: Files) -> None:
         with temporary_folder(self.path / "main") as folder:
             complete = folder / commit
-            for name, path in files.items():
+            for name, content in files.items():
                 with atomic_write(complete / name) as temporary:
-                    shutil.copyfile(path, temporary)
+                    if isinstance(content, bytes):
+                        temporary.write_bytes(content)
+                    else:
+                        shutil.copyfile(content, temporary)
             complete.rename(self.path / commit)
 
     def _file(self, commit: str, file: str) -> Path:
@@ -181,17 +199,196 @@ class Folder:
             yield
         except FileNotFoundError:
             if not self.path.is_dir():
-                raise HubError(
-                    f"there is no folder {self.path}", "is the disk that it was on mounted?"
-                ) from None
+                hint = "is the disk that it was on mounted?"
+                raise HubError(f"there is no folder {self.path}", hint) from None
             raise HubError(f"{self.reference} has no {file} at this revision") from None
         except OSError as error:
-            raise HubError(
-                f"{file} of {self.reference} cannot be read: {error.strerror}"
-            ) from error
+            what = f"{file} of {self.reference} cannot be read"
+            raise HubError(f"{what}: {error.strerror}") from error
 
 
-def revision_of(digests: Mapping[str, str]) -> str:
+def _revision_of(digests: Mapping[str, str]) -> str:
     """40 digits that stand for files with these digests, whatever their order."""
     lines = (f"{digests[name]} {name}\n" for name in sorted(digests))
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:40]
+
+
+# ---------------------------------------------------------------- the Hub
+
+
+def offline() -> bool:
+    """Whether this machine is told to use no network; the same words as the client's."""
+    value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+    return value.upper() in ("1", "ON", "YES", "TRUE")
+
+
+def endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+class HuggingFace:
+    """A repository of the Hugging Face Hub, through the Hub's own client.
+
+    The client compares sizes only, keeps damaged files for ever, and answers with exceptions of
+    three libraries. Here it fetches into a folder that the caller gives, past its own cache, and
+    whatever goes wrong is one sentence.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.reference = f"hf:{name}"
+        self._infos: dict[str, Any] = {}
+        self._reached = self._publishing = False
+        self._without = "what is on this machine already loads without it"
+
+    def resolve(self, revision: str) -> str:
+        if COMMIT.fullmatch(revision):
+            return revision  # it always stands for itself: nobody is asked
+        return str(self._info(revision).sha)
+
+    def stored(self, commit: str, file: str) -> tuple[str, int]:
+        there = {one.rfilename: one.lfs for one in self._info(commit).siblings or ()}
+        if file not in there:
+            raise HubError(f"{self.reference} has no {file}", "was it published with zoo publish?")
+        if there[file] is None:
+            what = f"{self.reference} does not keep {file} as a large file"
+            raise HubError(f"{what}, so that there is no digest to check it by")
+        return there[file].sha256, there[file].size
+
+    def fetch(self, commit: str, file: str, folder: Path) -> Path:
+        with self._talking() as hub:
+            # force_download: past the client's cache, whose files are not checked.
+            return Path(hub.hf_hub_download(
+                self.name, file, revision=commit, local_dir=folder, force_download=True,
+                etag_timeout=ANSWER_SECONDS,
+            ))  # fmt: skip
+
+    def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
+        """The Hub is Git: a commit cannot change."""
+
+    def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
+        self._publishing = True
+        self._without = "file:FOLDER is a place to publish to that needs no hub"
+        with self._talking() as hub:
+            hub.create_repo(self.name, private=private or None, exist_ok=True)
+        current = self._info("")
+        if self._same(current, files, sha256):
+            return str(current.sha)
+        self._refuse_others(current)
+        with self._talking() as hub:
+            from huggingface_hub import CommitOperationAdd
+
+            # With the parent named, two people who publish at once do not undo each other's work.
+            added = [CommitOperationAdd(name, content) for name, content in files.items()]
+            commit = hub.create_commit(
+                self.name, added, commit_message=message, parent_commit=current.sha
+            )
+        self._infos.clear()
+        return str(commit.oid)
+
+    def _same(self, info: Any, files: Files, sha256: str) -> bool:
+        """Whether the repository holds these bytes already."""
+        there = info.siblings or ()
+        known = {one.rfilename: one.lfs.sha256 if one.lfs else one.blob_id for one in there}
+        for name, content in files.items():
+            same = sha256, ""
+            if isinstance(content, bytes):  # Git's digest, unless the Hub keeps it as a large file
+                git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+                same = hashlib.sha256(content).hexdigest(), git
+            if known.get(name) not in same:
+                return False
+        return True
+
+    def _refuse_others(self, info: Any) -> None:
+        """What somebody made in another way is not ours to write over."""
+        there = {one.rfilename for one in info.siblings or ()}
+        if there - BESIDE and not (CONFIG in there and self._is_ours(info.sha)):
+            what = f"{self.reference} holds something that zoo publish did not put there"
+            raise HubError(what, "publish to a repository of another name")
+        if not there - BESIDE and CARD in there:
+            say(f"{self.reference}: its {CARD} is replaced; the history there keeps the old one")
+
+    def _is_ours(self, commit: str) -> bool:
+        with tempfile.TemporaryDirectory() as folder:
+            config = read_bytes(self.fetch(commit, CONFIG, Path(folder)), LARGEST_ENTRY)
+        with suppress(ManifestError):
+            return bool(parse(config, Weights, CONFIG))
+        return False
+
+    def _info(self, revision: str) -> Any:
+        if revision not in self._infos:
+            with self._talking() as hub:
+                self._infos[revision] = hub.model_info(
+                    self.name, revision=revision or None, files_metadata=True,
+                    timeout=ANSWER_SECONDS,
+                )  # fmt: skip
+        return self._infos[revision]
+
+    # ------------------------------------------------------------ talking
+
+    @contextmanager
+    def _talking(self) -> Iterator[Any]:
+        """The client's API, for as long as the block takes. Its exceptions become sentences."""
+        if offline():
+            what = f"{self.reference} is not asked, because HF_HUB_OFFLINE is set"
+            raise HubError(what, self._without)
+        try:
+            if not self._reached:
+                check_reachable(endpoint(), REACHABLE_SECONDS)
+                self._reached = True
+            from huggingface_hub import HfApi
+
+            with _plainly():
+                yield HfApi(endpoint=endpoint())
+        except SourceUnavailable as error:
+            raise HubError(f"{self.reference}: {error}", self._without) from error
+        except ZooError:
+            raise
+        except Exception as error:
+            # Some OSErrors are about our own disk; those of the client's transport have no errno.
+            if isinstance(error, OSError) and error.errno in OURS:
+                raise
+            raise HubError(*self._sentence(error)) from error
+
+    def _sentence(self, error: Exception) -> tuple[str, str]:
+        """What went wrong, and a hint."""
+        from huggingface_hub import get_token
+
+        cause = error.__cause__  # a failed download hides the answer that it got behind another one
+        if not hasattr(error, "response") and isinstance(cause, Exception):
+            error = cause
+        status = getattr(getattr(error, "response", None), "status_code", 0)
+        kinds = (kind.__name__ for kind in type(error).__mro__)
+        known = next((kind for kind in kinds if kind in SENTENCES), status)
+        if status == 401 and known in (401, "RepositoryNotFoundError"):
+            if self._publishing:
+                answer = "does not accept your token" if get_token() else "wants a token"
+                what = f"{self.reference}: the hub {answer} for publishing"
+                return what, f"{LOGIN}, one that may write"
+            known = "bad token" if get_token() else "RepositoryNotFoundError"
+        if known in SENTENCES:
+            sentence, hint = SENTENCES[known]
+            return sentence.format(self.reference), hint
+        broken = f"is out of order ({status})"
+        what = broken if status >= 500 else f"stopped answering ({describe(error)[:200]})"
+        return f"{self.reference}: the hub {what}", "try again later"
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """The client without Xet, without bars where nobody looks, and without words of its own.
+
+    Xet needs a hub that speaks it, and would make several commits of one publication.
+    """
+    from huggingface_hub import constants
+
+    utils: Any = importlib.import_module("huggingface_hub.utils")
+    with ExitStack() as undo:
+        undo.callback(setattr, constants, "HF_HUB_DISABLE_XET", constants.HF_HUB_DISABLE_XET)
+        constants.HF_HUB_DISABLE_XET = True
+        undo.callback(utils.logging.set_verbosity, utils.logging.get_verbosity())
+        utils.logging.set_verbosity_error()  # what goes wrong is said once, by us
+        if not sys.stderr.isatty() and not utils.are_progress_bars_disabled():
+            undo.callback(utils.enable_progress_bars)
+            utils.disable_progress_bars()
+        yield

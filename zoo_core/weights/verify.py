@@ -11,27 +11,23 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
 
+from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import MissingDependency, UnknownName, WeightsError, ZooError
 from zoo_core.io.files import digest_of, open_regular
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import FLOATS, Header, read_arrays, read_header
-from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, TensorSpec, check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import registry
 from zoo_core.weights.manifest import Value
-from zoo_core.weights.store import check_digest, check_size
-
-if TYPE_CHECKING:
-    from zoo_core.data.preprocess import Preprocess
-
+from zoo_core.weights.store import BadCopy
 
 KNOWN_FORMATS = {  # what people download instead of weights, by its first bytes
     b"\x80": "a pickle, which could run code when it is read",
@@ -39,128 +35,26 @@ KNOWN_FORMATS = {  # what people download instead of weights, by its first bytes
     b"<": "a web page",
     b"version https://git-lfs": "a pointer of Git LFS, not the file that it points to",
 }
-
-
-@dataclass(frozen=True)
-class WeightsFile:
-    """A file that has the right size, digest and header; its tensors are not checked yet."""
-
-    path: Path
-    sha256: str
-    bytes: int
-    header: Header
-    arrays: Mapping[str, np.ndarray]
-
-    @property
-    def dtypes(self) -> set[str]:
-        """Those of its floats."""
-        return {place.dtype for place in self.header.places.values()} & set(FLOATS)
-
-
-def open_weights(path: Path, *, sha256: str = "", size: int | None = None) -> WeightsFile:
-    """Check a file as a whole and map it.
-
-    sha256, size: what it must have; "" and None where nobody knows.
-    """
-    try:
-        with open_regular(path) as file:
-            check_size(path, os.fstat(file.fileno()).st_size, size)
-            found = digest_of(file)
-            check_digest(path, found, sha256)
-            # The same open file: nobody can put another one in its place in between.
-            header = _header(path, file)
-            arrays = read_arrays(file, header, mapped=True)
-            return WeightsFile(path, found, os.fstat(file.fileno()).st_size, header, arrays)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise WeightsError(f"{path} cannot be read: {reason}") from error
-
-
-def _header(path: Path, file: IO[bytes]) -> Header:
-    try:
-        return read_header(file)
-    except ValueError as error:
-        file.seek(0)
-        start = file.read(32)
-        known = {} if start[8:9] == b"{" else KNOWN_FORMATS
-        what = next((w for magic, w in known.items() if start.lstrip().startswith(magic)), "")
-        raise WeightsError(
-            f"{path} is not a safetensors file: {f'it is {what}' if what else error}"
-        ) from error
-
-
-def check_tensors(
-    file: WeightsFile, spec: TensorSpec | None, dtype: str = ""
-) -> dict[str, np.ndarray]:
-    """The tensors, once they are known to fit.
-
-    spec: names, shapes and dtypes of the model's tensors; None where the model is not installed.
-    dtype: of all floats in the file, where it is known; they may be others than the model's.
-    """
-    places = file.header.places
-    if spec is not None:
-        _same_names(file, spec)
-    for name, (kind, shape, _, _) in places.items():
-        wanted = spec[name] if spec is not None else (shape, kind)
-        if shape != tuple(wanted[0]):
-            raise WeightsError(
-                f"{file.path} does not fit the model: {name} has the shape {list(shape)}, "
-                f"and {list(wanted[0])} is needed",
-                "the plugin may have changed since; zoo plugins shows its version",
-            )
-        expected = (dtype or kind) if kind in FLOATS and wanted[1] in FLOATS else wanted[1]
-        if kind != expected:
-            raise WeightsError(f"{file.path}: {name} is {kind} instead of {expected}")
-        if not _finite(file.arrays[name], kind):
-            raise WeightsError(
-                f"{file.path}: {name} holds numbers that are not finite"
-                if kind in FLOATS
-                else f"{file.path}: {name} holds values that are neither true nor false"
-            )
-    return {name: _plain(array, places[name].dtype) for name, array in file.arrays.items()}
-
-
-def _same_names(file: WeightsFile, spec: TensorSpec) -> None:
-    missing, extra = spec.keys() - file.arrays.keys(), file.arrays.keys() - spec.keys()
-    if missing or extra:
-        words = [f"{_some(missing)} missing"] if missing else []
-        words += [f"{_some(extra)} too much"] if extra else []
-        raise WeightsError(
-            f"{file.path} does not fit the model: {', and '.join(words)}",
-            "the plugin may have changed since; zoo plugins shows its version",
-        )
-
-
-def _some(names: Iterable[str]) -> str:
-    names = sorted(names)
-    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{rest} {'is' if len(names) == 1 else 'are'}"
-
-
-def _finite(array: np.ndarray, dtype: str) -> bool:
-    if dtype == "bool":
-        return bool((array.view(np.uint8) <= 1).all())
-    if dtype == "bfloat16":  # the exponent of NaN and infinity is all ones
-        return not bool(((array & 0x7F80) == 0x7F80).any())
-    return dtype not in FLOATS or bool(np.isfinite(array).all())
-
-
-def _plain(array: np.ndarray, dtype: str) -> np.ndarray:
-    """bfloat16 is the upper half of float32."""
-    if dtype != "bfloat16":
-        return array
-    widened: np.ndarray = (array.astype(np.uint32) << 16).view(np.float32)
-    return widened
+TOLD = {  # what a run, or a file on its own, must say about its model
+    "model": str,
+    "config": dict[str, Value],
+    "dataset": str,
+    "classes": tuple[str, ...],
+    "preprocess": dict[str, Value],
+}
+Model = tuple[ModelEntry, dict[str, Any], Framework]  # its options in between
+CHANGED = "the plugin may have changed since; zoo plugins shows its version"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """Weights on this machine, and what is known about them; the file is not checked yet."""
+class Located:
+    """Weights on this machine, and what is said about them; the file is not checked yet."""
 
     reference: str  # as it was typed
     source: str  # where they come from, exactly
     path: Path
     model: str = ""  # plugin/name; "" where only the file itself can tell
+    distribution: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     preprocess: Mapping[str, Any] = field(default_factory=dict)
@@ -171,85 +65,186 @@ class Found:
     sha256: str = ""  # "" and None where there is nothing to compare with
     bytes: int | None = None
     dtype: str = ""
-    distribution: str = ""
-    run: Run | None = None
-
-
-class Told(msgspec.Struct, frozen=True):
-    """What a run, or a file on its own, must say about its model; nobody else has checked it."""
-
-    model: str
-    config: dict[str, Value]
-    dataset: str
-    classes: tuple[str, ...]
-    preprocess: dict[str, Value]
+    run: Mapping[str, Any] = field(default_factory=dict)  # run.json, where they are a run's
 
 
 @dataclass(frozen=True)
-class Checked:
-    """The same, once every check is passed."""
+class Verified:
+    """The same, once every check is passed, and all that loading needs."""
 
-    found: Found
-    file: WeightsFile
+    located: Located
+    sha256: str
+    bytes: int
+    header: Header
     tensors: Mapping[str, np.ndarray]
-    preprocess: Preprocess
-    fits: bool  # the model; False where that is not installed, or its framework is not
+    preprocess: Preprocess | None
+    built_by: Model | ZooError  # or what has to be installed for the model
+
+    @property
+    def fits(self) -> bool:
+        """Whether the tensors were compared with the model."""
+        return not isinstance(self.built_by, ZooError)
+
+    @property
+    def model(self) -> Model:
+        if isinstance(self.built_by, ZooError):
+            raise self.built_by
+        return self.built_by
 
 
-def check(found: Found) -> Checked:
-    """Everything that must hold of weights before they are kept or used."""
-    from zoo_core.data.preprocess import Preprocess
+def check(located: Located, *, tensors_only: bool = False) -> Verified:
+    """Everything that must hold of weights before they are kept or used.
 
-    file = open_weights(found.path, sha256=found.sha256, size=found.bytes)
-    if not found.model:
-        found = _told_by(file, found)
-    spec = _spec_of_found(found) if found.model in registry().models else None
-    tensors = check_tensors(file, spec, found.dtype)
+    tensors_only: for somebody who takes those that fit another model.
+    """
+    header, arrays, digest, size = _open(located.path, located.sha256, located.bytes)
+    built_by: Model | ZooError = WeightsError(f"{located.reference} was not compared with a model")
+    preprocess, spec = None, None
+    if not tensors_only:
+        if not located.model:
+            located = _as_it_says(located, header)
+        preprocess = _preprocess(located)
+        try:
+            entry, config = model_of(located)
+            built_by = entry, config, framework_of(entry)
+            spec = spec_of(built_by[2], entry, config)
+            outputs = config.get("num_classes")
+            if isinstance(outputs, int) and len(located.classes) > outputs:
+                raise WeightsError(f"{located.reference} names more classes than its model has")
+        except (UnknownName, MissingDependency) as error:
+            built_by = error
+    tensors = _check_tensors(located.path, header, arrays, spec, located.dtype)
+    return Verified(located, digest, size, header, tensors, preprocess, built_by)
+
+
+def read_tensors(path: Path, *, sha256: str = "", size: int | None = None) -> dict[str, np.ndarray]:
+    """The tensors of a file of any model, read as strictly; "" and None where nobody knows."""
+    header, arrays, *_ = _open(path, sha256, size)
+    return _check_tensors(path, header, arrays, None, "")
+
+
+# ---------------------------------------------------------------- the file
+
+
+def _open(
+    path: Path, sha256: str, size: int | None
+) -> tuple[Header, dict[str, np.ndarray], str, int]:
+    """Header, mapped tensors, digest and size of a file that is right as a whole."""
     try:
-        preprocess = Preprocess.from_dict(found.preprocess)
+        with open_regular(path) as file:
+            found = os.fstat(file.fileno()).st_size
+            if size is not None and found != size:
+                what = f"{path} has {found:,} bytes instead of {size:,}"
+                raise BadCopy(what, "it is incomplete, or another file")
+            digest = digest_of(file)
+            if sha256 and digest != sha256:
+                raise BadCopy(
+                    f"{path} is not the file that was published: its sha256 is {digest[:12]}..., "
+                    f"not {sha256[:12]}...",
+                    "it was damaged or exchanged; nothing of it was used",
+                )
+            # The same open file: nobody can put another one in its place in between.
+            header = _header(path, file)
+            return header, read_arrays(file, header, mapped=True), digest, found
+    except OSError as error:
+        raise BadCopy(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise WeightsError(f"{path} cannot be read: {error}") from error
+
+
+def _header(path: Path, file: IO[bytes]) -> Header:
+    try:
+        return read_header(file)
+    except ValueError as error:
+        file.seek(0)
+        start = file.read(32)
+        known = {} if start[8:9] == b"{" else KNOWN_FORMATS
+        kinds = (what for magic, what in known.items() if start.lstrip().startswith(magic))
+        reason = next((f"it is {what}" for what in kinds), error)
+        raise WeightsError(f"{path} is not a safetensors file: {reason}") from error
+
+
+def _check_tensors(
+    path: Path,
+    header: Header,
+    arrays: Mapping[str, np.ndarray],
+    spec: TensorSpec | None,
+    dtype: str,
+) -> dict[str, np.ndarray]:
+    """The tensors, once they are known to fit.
+
+    spec: names, shapes and dtypes of the model's tensors; None where nobody knows.
+    dtype: of all floats in the file, where it is known; they may be others than the model's.
+    """
+    if spec is not None:
+        missing, extra = spec.keys() - arrays.keys(), arrays.keys() - spec.keys()
+        words = [f"{_some(missing)} missing"] * bool(missing)
+        words += [f"{_some(extra)} not part of it"] * bool(extra)
+        if words:
+            raise WeightsError(f"{path} does not fit the model: {', and '.join(words)}", CHANGED)
+    tensors = {}
+    for name, (kind, shape, _, _) in header.places.items():
+        wanted, array = spec[name] if spec is not None else (shape, kind), arrays[name]
+        if shape != tuple(wanted[0]):
+            what = f"{name} has the shape {list(shape)}, and {list(wanted[0])} is needed"
+            raise WeightsError(f"{path} does not fit the model: {what}", CHANGED)
+        expected = (dtype or kind) if kind in FLOATS and wanted[1] in FLOATS else wanted[1]
+        if kind != expected:
+            raise WeightsError(f"{path}: {name} is {kind} instead of {expected}")
+        if kind == "bfloat16":  # the upper half of float32
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        if kind in FLOATS and not np.isfinite(array).all():
+            raise WeightsError(f"{path}: {name} holds numbers that are not finite")
+        if kind == "bool" and (array.view(np.uint8) > 1).any():
+            raise WeightsError(f"{path}: {name} holds values that are neither true nor false")
+        tensors[name] = array
+    return tensors
+
+
+def _some(names: Iterable[str]) -> str:
+    names = sorted(names)
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{rest} {'is' if len(names) == 1 else 'are'}"
+
+
+# ---------------------------------------------------------------- the model
+
+
+def _as_it_says(located: Located, header: Header) -> Located:
+    """With what a file on its own says about itself, in its metadata."""
+    try:
+        said = told(**strict_loads(header.metadata["zoo"].encode()))
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{located.path} does not say which model it belongs to"
+        raise WeightsError(what, "put the config.json of its repository beside it") from error
+    return replace(located, **said)
+
+
+def _preprocess(located: Located) -> Preprocess:
+    try:
+        return Preprocess.from_dict(located.preprocess)
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise WeightsError(
-            f"the preprocessing that comes with {found.reference} is none: {describe(error)}"
-        ) from error
-    return Checked(found, file, tensors, preprocess, spec is not None)
+        what = f"the preprocessing that comes with {located.reference} cannot be used"
+        raise WeightsError(f"{what}: {describe(error)}") from error
 
 
-def _told_by(file: WeightsFile, found: Found) -> Found:
-    """What a file on its own says about itself, in its metadata."""
-    try:
-        told = msgspec.convert(strict_loads(file.header.metadata["zoo"].encode()), Told)
-    except (KeyError, ValueError) as error:
-        raise WeightsError(
-            f"{found.path} does not say of which model it is",
-            "put the config.json of its repository beside it",
-        ) from error
-    return replace(found, **msgspec.structs.asdict(told))
+def told(**document: Any) -> dict[str, Any]:
+    """The fields of Located that are in TOLD, each of its type, from a document of anybody's."""
+    return {name: msgspec.convert(document[name], kind) for name, kind in TOLD.items()}
 
 
-def _spec_of_found(found: Found) -> TensorSpec | None:
-    entry, config = model_of(found)
-    try:
-        spec = spec_of(framework_of(entry), entry, config)
-    except MissingDependency:
-        return None  # the plugin is here, and its framework is not
-    outputs = config.get("num_classes")
-    if isinstance(outputs, int) and len(found.classes) > outputs:
-        raise WeightsError(f"{found.reference} names more classes than its model has")
-    return spec
-
-
-def model_of(found: Found) -> tuple[ModelEntry, dict[str, Any]]:
+def model_of(located: Located) -> tuple[ModelEntry, dict[str, Any]]:
     """The model that weights belong to, with its options. Only installed plugins are asked."""
     try:
-        entry = registry().models.get(found.model)
+        entry = registry().models.get(located.model)
     except UnknownName as error:
-        name = found.model.rpartition("/")[2]
-        install = f"pip install {found.distribution}" if found.distribution else error.hint
+        name = located.model.rpartition("/")[2]
+        install = f"pip install {located.distribution}" if located.distribution else error.hint
         raise UnknownName(
-            f"{found.reference} is made for model {found.model!r}, which is not installed",
+            f"{located.reference} is made for model {located.model!r}, which is not installed",
             install if name not in registry().models else f"{install}, which has a {name} too",
         ) from error
-    return entry, check_options(entry, freeze(found.config))
+    return entry, check_options(entry, freeze(located.config))
 
 
 def spec_of(framework: Framework, entry: ModelEntry, config: Mapping[str, Any]) -> TensorSpec:
@@ -259,7 +254,5 @@ def spec_of(framework: Framework, entry: ModelEntry, config: Mapping[str, Any]) 
     except ZooError:
         raise
     except Exception as error:
-        raise WeightsError(
-            f"model {entry.name!r} cannot be built with the options that come with the weights: "
-            f"{describe(error)[:200]}"
-        ) from error
+        what = f"model {entry.name!r} cannot be built with the options that come with the weights"
+        raise WeightsError(f"{what}: {describe(error)[:200]}") from error

@@ -25,7 +25,7 @@ MNIST_DEFAULT = zoo.Recipe(
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     return [
         zoo.ModelEntry(
             name="cnn",
@@ -118,5 +118,5 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_cnn:weights.json"]

@@ -2,10 +2,11 @@ import pytest
 import torch
 
 import zoo
+from zoo_core.testing.checks import check_parameters
 from zoo_core.torch.checks import (
     check_export,
     check_gradients,
-    check_parameters,
+    check_meta,
     check_round_trip,
     check_shapes,
 )
@@ -18,7 +19,7 @@ MODELS = {
     "timm_frozen": {"image_size": 32, "backbone": "test_resnet"},
 }
 # Not check_learning: a head cannot learn by heart what random weights do not tell apart.
-CHECKS = (check_parameters, check_shapes, check_gradients, check_round_trip)
+CHECKS = (check_parameters, check_meta, check_shapes, check_gradients, check_round_trip)
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -16,7 +16,6 @@ import zoo
 from zoo_core.data.features import kept
 from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
-from zoo_core.tune import tuning
 
 SMALL = {"patch_size": 16, "width": 32, "depth": 2, "heads": 4, "mlp": 64}
 FULL = {"patch_size": 16, "width": 768, "depth": 12, "heads": 12, "mlp": 3072}
@@ -67,7 +66,7 @@ def test_it_goes_through_every_step(serve, tmp_path, options):
     path, asked = serve(**options)
     data = {"train_size": 40, "test_size": 10}
     # Fetch, verify, convert, extract, search, train.
-    found = tuning.tune(
+    found = zoo.tune(
         "vit_b16_finetune", "synthetic", preset="paper", trials=2, train=True, quiet=True,
         settings={"data": data, "model": options, "subset": 1.0, "epochs": 2},
         runs=tmp_path / "runs",

@@ -1,12 +1,15 @@
 """What zoo-frozen contributes. Light on purpose: everybody's `zoo list` imports this file."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import zoo
 
 ZOO_API = 1
 
 HEAD = {"head": "linear", "hidden": 512, "dropout": 0.0, "backbone_weights": ""}
 HEADS = {"head": ("linear", "mlp")}
-FEATURES = {"features": "zoo_core.torch.frozen_model:features_of"}
+FEATURES = {"features": "zoo_core.torch.backbones:features_of"}
 # What each backbone was trained with. The resizing is bilinear, antialiased where it shrinks.
 IMAGENET = {
     "size": 224,
@@ -17,7 +20,7 @@ IMAGENET = {
 TENSORFLOW = {**IMAGENET, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
 
 
-def recipes(preprocess, **paper):
+def recipes(preprocess: Mapping[str, Any], **paper: Any) -> dict[str, zoo.Recipe]:
     """`paper`, where there is one, is the published way: Adam and batches of 128."""
     chosen = {
         "default": zoo.Recipe(
@@ -36,7 +39,7 @@ def recipes(preprocess, **paper):
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     return [
         zoo.ModelEntry(
             name="efficientnet_lite0_finetune",
@@ -104,5 +107,5 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_frozen:weights.json"]

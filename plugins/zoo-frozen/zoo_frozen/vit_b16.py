@@ -40,7 +40,8 @@ class Layer(nn.Module):
         layer = self.self_attention
         mixed = F.linear(tokens, layer.in_proj_weight, layer.in_proj_bias)  # (B, T, 3 C)
         query, key, value = (
-            part.unflatten(2, (layer.num_heads, -1)).transpose(1, 2) for part in mixed.chunk(3, 2)
+            part.view(*part.shape[:2], layer.num_heads, -1).transpose(1, 2)
+            for part in mixed.chunk(3, 2)
         )  # (B, heads, T, C / heads)
         found = F.scaled_dot_product_attention(query, key, value)
         return layer.out_proj(found.transpose(1, 2).flatten(2))
@@ -61,7 +62,7 @@ class ViT(nn.Module):
         tokens = 1 + (image_size // patch_size) ** 2
         self.conv_proj = nn.Conv2d(in_channels, width, patch_size, patch_size)
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
-        self.encoder = nn.Module()
+        self.encoder: Any = nn.Module()
         self.encoder.pos_embedding = nn.Parameter(0.02 * torch.randn(1, tokens, width))
         self.encoder.layers = nn.Sequential()
         for number in range(depth):

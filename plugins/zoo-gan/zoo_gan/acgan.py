@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import zoo
 from zoo_gan.dcgan import Adversarial, Discriminator, pass_for_real, spot
 from zoo_gan.networks import Generator
 
@@ -19,7 +20,7 @@ class NamingDiscriminator(Discriminator):
         super().__init__(*trunk)
         self.name = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.trunk.features, num_classes))
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         features = self.trunk(images)
         return self.real(features).squeeze(1), self.name(features)  # (B,) and (B, classes)
 
@@ -59,11 +60,11 @@ class ACGANTask(Adversarial):
     needs_labels = True
     options = {**Adversarial.options, "gamma": 1.0}
 
-    def generate(self, model: nn.Module, batch: Any) -> Tensor:
+    def generate(self, model: Any, batch: zoo.Batch) -> Tensor:
         noise = torch.randn(len(batch), model.noise, device=batch.images.device)
         return model.generate(noise, batch.labels)
 
-    def discriminate(self, model: nn.Module, batch: Any, fakes: Tensor) -> dict[str, Tensor]:
+    def discriminate(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> dict[str, Tensor]:
         scores, classes = model.discriminator(torch.cat([batch.images, fakes]))
         (real, fake), (named, _) = scores.chunk(2), classes.chunk(2)
         # Only real pictures teach the classes: early samples look like none of them.
@@ -76,7 +77,7 @@ class ACGANTask(Adversarial):
             "accuracy": (named.argmax(1) == batch.labels).float().mean(),
         }
 
-    def deceive(self, model: nn.Module, batch: Any, fakes: Tensor) -> Tensor:
+    def deceive(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> Tensor:
         scores, classes = model.discriminator(fakes)
         named = F.cross_entropy(classes, batch.labels)
         return pass_for_real(scores) + self.settings["gamma"] * named

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class Adversarial(zoo.Task):
     options = {"beta1": 0.5}
 
     @classmethod
-    def check(cls, job: Any) -> None:
+    def check(cls, job: zoo.Job) -> None:
         if set(job.preprocess.mean) != {0.5} or set(job.preprocess.std) != {0.5}:
             raise ValueError(
                 "generated pixels are from -1 to 1: set preprocess.mean=0.5 and preprocess.std=0.5"
@@ -79,19 +79,19 @@ class Adversarial(zoo.Task):
             group["betas"] = (self.settings["beta1"], 0.999)
         return optimizer
 
-    def generate(self, model: nn.Module, batch: Any) -> Tensor:
+    def generate(self, model: Any, batch: zoo.Batch) -> Tensor:
         """As many pictures as there are real ones in a batch."""
         raise NotImplementedError
 
-    def discriminate(self, model: nn.Module, batch: Any, fakes: Tensor) -> dict[str, Tensor]:
+    def discriminate(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> dict[str, Tensor]:
         """`loss` of the discriminator, its scores `real` and `fake`, and what else is shown."""
         raise NotImplementedError
 
-    def deceive(self, model: nn.Module, batch: Any, fakes: Tensor) -> Tensor:
+    def deceive(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> Tensor:
         """The loss of the generator."""
         raise NotImplementedError
 
-    def step(self, batch: Any, update: Any) -> dict[str, Tensor]:
+    def step(self, batch: zoo.Batch, update: zoo.Update) -> dict[str, Tensor]:
         fakes = self.generate(self.model, batch)
         told = self.discriminate(self.model, batch, fakes.detach())
         update("discriminator", told["loss"])
@@ -110,7 +110,9 @@ class Adversarial(zoo.Task):
         loss = extra.pop("loss")
         return {"loss_discriminator": loss, "discriminator_accuracy": right, **extra}
 
-    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
+    def evaluate(
+        self, model: Any, batches: Iterator[zoo.Batch], sum_over: zoo.SumOver
+    ) -> dict[str, float]:
         sums: dict[str, Any] = {}
         count = 0
         moments = np.zeros(0)
@@ -122,12 +124,8 @@ class Adversarial(zoo.Task):
                 fakes = self.generate(model, batch)
                 told = self.discriminate(model, batch, fakes)
                 loss = self.deceive(model, batch, fakes)
-                figures = {
-                    "loss": told["loss"] + loss,
-                    "loss_generator": loss,
-                    **self.shown(told),
-                }
-                for name, value in figures.items():
+                seen = {"loss": told["loss"] + loss, "loss_generator": loss, **self.shown(told)}
+                for name, value in seen.items():
                     sums[name] = sums.get(name, 0.0) + value.double() * len(batch)
                 count += len(batch)
                 added = np.stack([spread(batch.images), spread(fakes)])
@@ -138,7 +136,7 @@ class Adversarial(zoo.Task):
         real, fake = np.sqrt(np.maximum(square - mean**2, 0)).mean(1)
         return figures | {"diversity": float(fake / max(real, 1e-9))}
 
-    def remarks(self, lines: Sequence[Any]) -> list[str]:
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         last = lines[-1] if lines else {}
         told, found = last.get("train_discriminator_accuracy", 0), []
         if told > WON:
@@ -173,12 +171,12 @@ def pass_for_real(fake: Tensor) -> Tensor:
 
 
 class DCGANTask(Adversarial):
-    def generate(self, model: nn.Module, batch: Any) -> Tensor:
+    def generate(self, model: Any, batch: zoo.Batch) -> Tensor:
         return model.generator(torch.randn(len(batch), model.noise, device=batch.images.device))
 
-    def discriminate(self, model: nn.Module, batch: Any, fakes: Tensor) -> dict[str, Tensor]:
+    def discriminate(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> dict[str, Tensor]:
         real, fake = model.discriminator(torch.cat([batch.images, fakes])).chunk(2)
         return {"loss": spot(real, fake), "real": real, "fake": fake}
 
-    def deceive(self, model: nn.Module, batch: Any, fakes: Tensor) -> Tensor:
+    def deceive(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> Tensor:
         return pass_for_real(model.discriminator(fakes))

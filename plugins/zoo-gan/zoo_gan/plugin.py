@@ -23,7 +23,7 @@ NAMING = replace(DEFAULT, lr=6e-4, model={"dropout": 0.3})  # classes are learne
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     return [
         zoo.ModelEntry(
             name="dcgan",
@@ -56,5 +56,5 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_gan:weights.json"]

@@ -221,8 +221,10 @@ def test_initialisation_is_torchs_and_comes_from_the_generator(layer):
         expected = getattr(reference, name).detach().numpy()
         assert value.dtype == np.float32
         assert value.shape == expected.shape
-        np.testing.assert_allclose(abs(value.data).max(), abs(expected).max(), rtol=0.02)
-        np.testing.assert_allclose(value.data.std(), expected.std(), rtol=0.1)
+        bound = 1 / np.sqrt(np.prod(reference.weight.shape[1:]))  # of a uniform distribution
+        for numbers in (value.data, expected):
+            assert 0.9 * bound < abs(numbers).max() <= bound
+            assert numbers.std() == pytest.approx(bound / np.sqrt(3), rel=0.1)
         assert np.array_equal(value.data, make(0).state_dict()[name])
         assert not np.array_equal(value.data, make(1).state_dict()[name])
 

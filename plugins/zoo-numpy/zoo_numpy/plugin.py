@@ -19,7 +19,7 @@ LENET_PAPER = replace(PAPER, augment=("affine:rotate=10,shift=3,scale=0.1",))
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     fcn = zoo.ModelEntry(
         name="fcn_numpy",
         target="zoo_numpy.networks:FCN",
@@ -59,7 +59,7 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_trainers():
+def zoo_trainers() -> list[zoo.TrainerEntry]:
     return [
         zoo.TrainerEntry(
             name="numpy",
@@ -71,5 +71,5 @@ def zoo_trainers():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_numpy:weights.json"]

@@ -10,10 +10,7 @@ import math
 import numpy as np
 from numpy.random import default_rng
 
-from zoo_core.data.loader import Batch
-from zoo_core.train.job import Fitted, Job, Trainer
-from zoo_core.train.learner import Learner, Position
-from zoo_core.train.loop import Loop
+import zoo
 from zoo_numpy import nn, optim
 from zoo_numpy.tensor import Array, Tensor, no_grad
 
@@ -21,16 +18,16 @@ LOSSES = {"cross_entropy": nn.CrossEntropyLoss, "mse": nn.MSELoss}
 OPTIMIZERS = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW}
 
 
-class NumpyTrainer(Trainer):
-    """What zoo_core.train.job.Trainer leaves to a framework."""
+class NumpyTrainer(zoo.Trainer):
+    """What zoo.Trainer leaves to a framework."""
 
     backend = "numpy"
     task_options = {"loss": LOSSES}
 
-    def fit(self, job: Job) -> Fitted:
+    def fit(self, job: zoo.Job) -> zoo.Fitted:
         model = self.build(job.entry, {**job.config, "generator": default_rng(job.recipe.seed)})
         model.load_state_dict(job.init or {}, strict=False)
-        return Loop(NumpyLearner(job, model), job).fit()
+        return zoo.Loop(NumpyLearner(job, model), job).fit()
 
     @no_grad()
     def predict_batch(self, model: nn.Module, images: Array) -> Array:
@@ -38,10 +35,10 @@ class NumpyTrainer(Trainer):
         return logits.data
 
 
-class NumpyLearner(Learner):
-    """What zoo_core.train.learner.Learner leaves to a framework."""
+class NumpyLearner(zoo.Learner):
+    """What zoo.Learner leaves to a framework."""
 
-    def __init__(self, job: Job, model: nn.Module) -> None:
+    def __init__(self, job: zoo.Job, model: nn.Module) -> None:
         super().__init__(job, model)
         self.loss = LOSSES[job.recipe.task.get("loss", "cross_entropy")]()
         recipe = job.recipe
@@ -52,14 +49,14 @@ class NumpyLearner(Learner):
         self.parts["optimizer"] = self.optimizer
 
     @np.errstate(all="ignore")  # a loss that is no number is reported in a sentence
-    def step(self, batch: Batch, place: Position) -> None:
+    def step(self, batch: zoo.Batch, place: zoo.Position) -> None:
         for number, layer in enumerate(self.model.modules()):
             if isinstance(layer, nn.Dropout):
                 # It depends on the position alone, so that there is no generator state to save.
                 layer.generator = default_rng([self.recipe.seed, place.epoch, place.batch, number])
         super().step(batch, place)
 
-    def learn(self, batch: Batch, place: Position, last: bool) -> None:
+    def learn(self, batch: zoo.Batch, place: zoo.Position, last: bool) -> None:
         logits: Tensor = self.model(Tensor(batch.images))  # (B, classes)
         wanted = batch.targets(logits.shape[1], self.recipe.label_smoothing)
         loss: Tensor = self.loss(logits, wanted)

@@ -6,7 +6,7 @@ ZOO_API = 1
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     return [
         zoo.ModelEntry(
             name="patch_lstm",
@@ -43,5 +43,5 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_patch_lstm:weights.json"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.torch.pretrained import Pretrained, pretrained_tensors
+import zoo
 from zoo_resnet.resnet import ResNet
 
-IMAGENET = Pretrained(
+IMAGENET = zoo.Pretrained(
     name="resnet18, ImageNet (torchvision's IMAGENET1K_V1)",
     url="https://download.pytorch.org/models/resnet18-f37072fd.pth",
     sha256="f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
@@ -26,5 +26,5 @@ def imagenet_tensors(
     config: Mapping[str, Any], say: Callable[[str], None]
 ) -> dict[str, np.ndarray]:
     """What training starts from. The head is new, and so is a stem of another size."""
-    tensors = pretrained_tensors(IMAGENET, config["weights"], say)
+    tensors = zoo.pretrained_tensors(IMAGENET, config["weights"], say)
     return {name: array for name, array in tensors.items() if not name.startswith("fc.")}

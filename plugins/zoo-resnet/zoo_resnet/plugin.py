@@ -16,7 +16,7 @@ STEMS = {"stem": ("small", "pooled", "imagenet")}
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     return [
         zoo.ModelEntry(
             name="resnet18",
@@ -128,5 +128,5 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_resnet:weights.json"]

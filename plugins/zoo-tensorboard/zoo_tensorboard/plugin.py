@@ -1,22 +1,25 @@
 """Writes every run as TensorBoard events, beside its metrics.jsonl. Light until a run starts."""
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import zoo
 
 ZOO_API = 1
-_writers = {}  # by the path of the run
+_writers: dict[Path, Any] = {}  # by the path of the run
 
 
 @zoo.hookimpl
-def zoo_run_started(run):
+def zoo_run_started(run: Any) -> None:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     _writers[run.path] = EventFileWriter(str(run.path / "tensorboard"))
 
 
 @zoo.hookimpl
-def zoo_epoch_ended(run, epoch, metrics):
+def zoo_epoch_ended(run: Any, epoch: int, metrics: Mapping[str, float]) -> None:
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -33,10 +36,10 @@ def zoo_epoch_ended(run, epoch, metrics):
 
 
 @zoo.hookimpl
-def zoo_run_ended(run):
+def zoo_run_ended(run: Any) -> None:
     _writers.pop(run.path).close()
 
 
 @zoo.hookimpl
-def zoo_run_failed(run):
+def zoo_run_failed(run: Any) -> None:
     _writers.pop(run.path).close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import zoo
 
@@ -18,7 +18,7 @@ def as_array(tensor: Tensor) -> np.ndarray:
     return tensor.float().cpu().numpy()
 
 
-def like(model: nn.Module, array: np.ndarray) -> Tensor:
+def like(model: Any, array: np.ndarray) -> Tensor:
     """An array on the model's device and, unless it is whole numbers, in its dtype."""
     parameter = next(model.parameters())
     tensor = torch.from_numpy(array).to(parameter.device)
@@ -28,7 +28,7 @@ def like(model: nn.Module, array: np.ndarray) -> Tensor:
 class FromCode(zoo.Generator):
     """The decoder on codes drawn from the prior."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__(model)
         self.noise = (model.latent,)
 
@@ -45,6 +45,7 @@ class FromLabel(FromCode):
 
     @torch.inference_mode()
     def draw(self, noise: np.ndarray, conditions: np.ndarray | None) -> np.ndarray:
+        assert conditions is not None
         z, labels = like(self.model, noise), like(self.model, conditions)
         return as_array(self.model.eval().decode(z, labels))
 
@@ -62,42 +63,42 @@ class NearCentres(FromCode):
         if conditions is None:
             return super().draw(noise, None)
         centres = as_array(self.model.centres)[conditions]
-        return super().draw(np.float32(centres + NEAR * noise), None)
+        return super().draw((centres + NEAR * noise).astype(np.float32), None)
 
 
 @torch.inference_mode()
-def reconstruct(model: nn.Module, images: Any, labels: np.ndarray | None) -> np.ndarray:
+def reconstruct(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
     """Pictures as they come back."""
     return as_array(model.eval().reconstruct(like(model, np.asarray(images))))
 
 
 @torch.inference_mode()
-def reconstruct_labelled(model: nn.Module, images: Any, labels: np.ndarray | None) -> np.ndarray:
+def reconstruct_labelled(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
     """The same under their labels, or under those that the model would give them."""
     told = None if labels is None else like(model, labels)
     return as_array(model.eval().reconstruct(like(model, np.asarray(images)), told))
 
 
 @torch.inference_mode()
-def codes(model: nn.Module, images: Any, labels: np.ndarray | None) -> np.ndarray:
+def codes(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
     """mu of each picture."""
     return as_array(model.eval().encode(like(model, np.asarray(images)))[0])
 
 
 @torch.inference_mode()
-def codes_labelled(model: nn.Module, images: Any, labels: np.ndarray | None) -> np.ndarray:
+def codes_labelled(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
     """mu of each picture under the label that the model itself gives it: nobody tells it more."""
     batch = like(model, np.asarray(images))
     return as_array(model.eval().encode(model.encoder(batch), model(batch).argmax(1))[0])
 
 
 @torch.inference_mode()
-def features(model: nn.Module, images: Any, labels: np.ndarray | None) -> np.ndarray:
+def features(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
     """What the encoder sees before a label is joined to it."""
     return as_array(model.eval().encoder(like(model, np.asarray(images))))
 
 
 @torch.inference_mode()
-def mean_maps(model: nn.Module, images: Any, labels: np.ndarray | None) -> np.ndarray:
+def mean_maps(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
     """The encoder's map of a vector-quantised autoencoder, flat."""
     return as_array(model.eval().encoder(like(model, np.asarray(images))).flatten(1))

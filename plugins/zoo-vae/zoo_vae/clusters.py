@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+import zoo
 from zoo_vae.vae import VAE, VAETask
 
 NOT_NAMED = 1e4  # how far away a class is that no cluster is named after
@@ -20,6 +21,8 @@ class VAEClusters(VAE):
     def __init__(self, *, num_classes: int = 10, clusters: int = 10, **options: Any) -> None:
         super().__init__(**options)
         self.classes = num_classes
+        self.centres: Tensor
+        self.names: Tensor
         self.register_buffer("centres", torch.zeros(clusters, self.latent))
         self.register_buffer("names", torch.zeros(clusters, dtype=torch.int64))
 
@@ -36,18 +39,20 @@ class VAEClustersTask(VAETask):
     needs_labels = True
 
     @torch.no_grad()
-    def finish(self, model: nn.Module, batches: Iterator[Any]) -> None:
+    def finish(self, model: Any, batches: Iterator[zoo.Batch]) -> None:
         codes, labels = self.codes(model, batches)
         centres, members = k_means(codes, len(model.centres), self.recipe.seed)
         names = vote(members, labels, len(centres), model.classes)
         model.centres.copy_(torch.from_numpy(centres))
         model.names.copy_(torch.from_numpy(names))
 
-    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
+    def evaluate(
+        self, model: Any, batches: Iterator[zoo.Batch], sum_over: zoo.SumOver
+    ) -> dict[str, float]:
         """Also what the original measured: clusters and names from the measured pictures alone."""
         seen: list[Any] = []
 
-        def keeping() -> Iterator[Any]:
+        def keeping() -> Iterator[zoo.Batch]:
             for batch in batches:
                 if len(batch):
                     seen.append(self.codes(model, iter([batch])))
@@ -65,7 +70,7 @@ class VAEClustersTask(VAETask):
         return figures | {"own_vote_accuracy": float(right / pictures)}
 
     @staticmethod
-    def codes(model: nn.Module, batches: Iterator[Any]) -> tuple[np.ndarray, np.ndarray]:
+    def codes(model: Any, batches: Iterator[zoo.Batch]) -> tuple[np.ndarray, np.ndarray]:
         """mu (n, latent) and true labels (n,) of pictures."""
         found = [
             (model.encode(batch.images)[0].float().cpu().numpy(), batch.labels.cpu().numpy())

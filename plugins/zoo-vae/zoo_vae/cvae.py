@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+import zoo
 from zoo_vae.networks import CHANNELS, Decoder, Encoder, one_hot, side_of
 from zoo_vae.task import Autoencoding, kl_to_normal, sample, squared_error
 
@@ -41,6 +42,7 @@ class CVAE(nn.Module):
         self.decoder = Decoder(latent + num_classes, in_channels, side, output)
         # The weight of the KL divergence in the loss. It is kept with the weights, because without
         # it the losses of two labels cannot be compared.
+        self.beta: Tensor
         self.register_buffer("beta", torch.tensor(1.0))
 
     @property
@@ -90,10 +92,10 @@ class Conditional(Autoencoding):
 
     needs_labels = True
 
-    def start(self, model: nn.Module) -> None:
+    def start(self, model: Any) -> None:
         model.beta.fill_(self.settings["beta"])
 
-    def reconstruct(self, model: nn.Module, batch: Any) -> Tensor:
+    def reconstruct(self, model: Any, batch: zoo.Batch) -> Tensor:
         return model.reconstruct(batch.images, batch.labels)
 
 
@@ -104,16 +106,18 @@ class CVAETask(Conditional):
     # the first `classified` pictures are tried. At the end of a run all of them are.
     options = {"beta": 1.0, "classified": 1000}
 
-    def losses(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+    def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
         error, kl = model.losses(
             batch.images, model.encoder(batch.images), batch.labels, sampled=True
         )
         return {"loss": error + self.settings["beta"] * kl, "error": error, "kl": kl}
 
-    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
+    def evaluate(
+        self, model: Any, batches: Iterator[zoo.Batch], sum_over: zoo.SumOver
+    ) -> dict[str, float]:
         tried = np.zeros(2)  # pictures, and those that were right
 
-        def trying() -> Iterator[Any]:
+        def trying() -> Iterator[zoo.Batch]:
             for batch in batches:
                 if len(batch) and tried[0] < self.settings["classified"]:
                     right = (model(batch.images).argmax(1) == batch.labels).sum()

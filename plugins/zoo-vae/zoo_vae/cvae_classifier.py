@@ -7,6 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import zoo
 from zoo_vae.cvae import CVAE, Conditional
 
 
@@ -29,7 +30,7 @@ class CVAEClassifierTask(Conditional):
 
     options = {"beta": 1.0, "gamma": 50.0}
 
-    def losses(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+    def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
         features = model.encoder(batch.images)
         scores = model.head(features)
         error, kl = model.losses(batch.images, features, batch.labels, sampled=True)
@@ -40,5 +41,5 @@ class CVAEClassifierTask(Conditional):
         right = (scores.argmax(1) == batch.labels).float()
         return {"loss": loss, "error": error, "kl": kl, "cross_entropy": entropy, "accuracy": right}
 
-    def smoothing(self, model: nn.Module) -> float:
+    def smoothing(self, model: Any) -> float:
         return self.recipe.label_smoothing if model.training else 0.0

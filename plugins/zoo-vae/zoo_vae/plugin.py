@@ -24,7 +24,7 @@ DEFAULT = replace(PAPER, schedule="one_cycle", lr=2e-3, epochs=8, augment=("flip
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     return [
         zoo.ModelEntry(
             name="vae",
@@ -127,5 +127,5 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_vae:weights.json"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import zoo
 from zoo_vae.networks import RANGES
@@ -46,16 +46,16 @@ def bits_per_dimension(mse: float, nats: float, dimensions: int) -> float:
 class Autoencoding(zoo.Task):
     """Subclasses say with `losses` what a batch costs, picture by picture."""
 
-    def losses(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+    def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
         """(B,) each: `loss`, what is learned from; `error`, the squared error; further parts."""
         raise NotImplementedError
 
-    def reconstruct(self, model: nn.Module, batch: Any) -> Tensor:
+    def reconstruct(self, model: Any, batch: zoo.Batch) -> Tensor:
         """The pictures as they come back, from the most likely code."""
         return model.reconstruct(batch.images)
 
     @classmethod
-    def check(cls, job: Any) -> None:
+    def check(cls, job: zoo.Job) -> None:
         super().check(job)
         low, high = RANGES[job.config["output"]]
         wanted = ((0 - low) / (high - low),), (1 / (high - low),)
@@ -65,12 +65,12 @@ class Autoencoding(zoo.Task):
                 f" set preprocess.mean={wanted[0][0]:g} and preprocess.std={wanted[1][0]:g}"
             )
 
-    def step(self, batch: Any, update: Any) -> dict[str, Tensor]:
+    def step(self, batch: zoo.Batch, update: zoo.Update) -> dict[str, Tensor]:
         parts = self.losses(self.model, batch)
         update("model", parts["loss"].mean())
         return self._shown({name: part.detach().mean() for name, part in parts.items()}, batch)
 
-    def _shown(self, parts: dict[str, Any], batch: Any) -> dict[str, Any]:
+    def _shown(self, parts: dict[str, Any], batch: zoo.Batch) -> dict[str, Any]:
         """The squared error as people read it: of one value of a pixel, from 0 to 1."""
         values = batch.images[0].numel() * self.model.span**2
         return {
@@ -78,7 +78,9 @@ class Autoencoding(zoo.Task):
             for name, part in parts.items()
         }
 
-    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
+    def evaluate(
+        self, model: Any, batches: Iterator[zoo.Batch], sum_over: zoo.SumOver
+    ) -> dict[str, float]:
         sums: dict[str, Tensor] = {}
         count, batch = 0, None
         with torch.random.fork_rng():
@@ -104,11 +106,11 @@ class Autoencoding(zoo.Task):
         figures["bits_per_dim"] = bits_per_dimension(figures["mse"], nats, values)
         return figures
 
-    def nats(self, model: nn.Module, figures: dict[str, float]) -> float:
+    def nats(self, model: Any, figures: dict[str, float]) -> float:
         """What the code of a picture costs, on average."""
         return figures["kl"]
 
-    def remarks(self, lines: Sequence[Any]) -> list[str]:
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         kl = lines[-1].get("train_kl") if lines else None
         if kl is None or kl >= UNUSED:
             return []

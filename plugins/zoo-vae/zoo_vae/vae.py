@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+import zoo
 from zoo_vae.networks import CHANNELS, Decoder, Encoder, side_of
 from zoo_vae.task import Autoencoding, kl_to_normal, sample, squared_error
 
@@ -50,7 +51,7 @@ class VAETask(Autoencoding):
 
     options = {"beta": 1.0}
 
-    def losses(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+    def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
         mu, log_variance = model.encode(batch.images)
         error = squared_error(model.decoder(sample(mu, log_variance)), batch.images)
         kl = kl_to_normal(mu, log_variance)

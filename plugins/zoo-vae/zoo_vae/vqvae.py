@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+import zoo
 from zoo_vae.networks import CHANNELS, ToPicture, down, side_of, up
 from zoo_vae.task import Autoencoding, squared_error
 
@@ -41,6 +42,8 @@ class Codebook(nn.Module):
         super().__init__()
         self.codes = nn.Parameter(torch.randn(codes, width))
         # Moving averages: how often a code was the nearest, and the sum of what it was nearest to.
+        self.uses: Tensor
+        self.sums: Tensor
         self.register_buffer("uses", torch.zeros(codes))
         self.register_buffer("sums", torch.zeros(codes, width))
 
@@ -105,7 +108,7 @@ class VQVAE(nn.Module):
             nn.Conv2d(b, width, 1),
         )
         self.codebook = Codebook(codes, width)
-        self.decoder = nn.Sequential(
+        self.decoder: Any = nn.Sequential(
             nn.Conv2d(width, b, 3, padding=1),
             Residual(b),
             Residual(b),
@@ -145,7 +148,7 @@ class VQVAETask(Autoencoding):
     def codes(self) -> nn.Parameter:
         return self.model.codebook.codes
 
-    def losses(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+    def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
         maps = model.encoder(batch.images)  # (B, width, side, side)
         quantised, numbers = model.codebook(maps)
         # Straight through: the decoder's gradient goes to the encoder as if nothing was replaced.
@@ -160,10 +163,12 @@ class VQVAETask(Autoencoding):
             model.codebook.follow(maps.detach(), numbers, decay, self.settings["decay"] > 0)
         return {"loss": loss, "error": error, "commitment": commitment}
 
-    def evaluate(self, model: nn.Module, batches: Iterator[Any], sum_over: Any) -> dict[str, float]:
+    def evaluate(
+        self, model: Any, batches: Iterator[zoo.Batch], sum_over: zoo.SumOver
+    ) -> dict[str, float]:
         uses = torch.zeros(len(model.codebook.codes), dtype=torch.float64)
 
-        def counting() -> Iterator[Any]:
+        def counting() -> Iterator[zoo.Batch]:
             for batch in batches:
                 if len(batch):
                     _, numbers = model.codebook(model.encoder(batch.images))
@@ -179,10 +184,10 @@ class VQVAETask(Autoencoding):
             "perplexity": float(np.exp(-(likely * np.log(likely)).sum())),
         }
 
-    def nats(self, model: nn.Module, figures: dict[str, float]) -> float:
+    def nats(self, model: Any, figures: dict[str, float]) -> float:
         return model.nats
 
-    def remarks(self, lines: Sequence[Any]) -> list[str]:
+    def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         last = lines[-1] if lines else {}
         used = next((last[k] for k in ("test_codes_used", "validation_codes_used") if k in last), 1)
         if used > 0.5:

@@ -22,7 +22,7 @@ def class_attention(model: nn.Module, images: Tensor) -> np.ndarray:
     def look(attention: Attention, inputs: tuple[Any, ...]) -> None:
         shares = attention.weights(inputs[0], first=1)[:, :, 0, 1:]  # (B, heads, patches)
         side = round(shares.shape[-1] ** 0.5)
-        seen.append(shares.unflatten(-1, (side, side)).float().cpu().numpy())
+        seen.append(shares.reshape(*shares.shape[:-1], side, side).float().cpu().numpy())
 
     layers = [layer for layer in model.modules() if isinstance(layer, Attention)]
     hooks = [layer.register_forward_pre_hook(look) for layer in layers]

@@ -53,7 +53,7 @@ SCRATCH = zoo.Recipe(
 
 
 @zoo.hookimpl
-def zoo_models():
+def zoo_models() -> list[zoo.ModelEntry]:
     return [
         zoo.ModelEntry(
             name="nano_vit",
@@ -175,5 +175,5 @@ def zoo_models():
 
 
 @zoo.hookimpl
-def zoo_manifests():
+def zoo_manifests() -> list[str]:
     return ["zoo_vit:weights.json"]

@@ -1,7 +1,7 @@
-"""How all pictures that matplotlib draws here look: colours, figures, axes, labels.
+"""How all plots look: colours, figures, axes, labels.
 
-Every picture is a figure of its own: nothing touches pyplot or matplotlib's settings, so that a
-notebook's own pictures stay as they are.
+Every plot is a figure of its own: nothing touches pyplot or matplotlib's settings, so that a
+notebook's own plots stay as they are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
@@ -23,12 +24,11 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
 from zoo_core.io.files import atomic_write
 
-FORMATS = (".png", ".pdf", ".svg")  # of a picture that somebody names
 INK, FAINT, MISTAKE = "#222222", "#dddddd", "#D55E00"
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Twelve more, as far apart as so many can be, for points of as many classes.
-COLOURS_OF_CLASSES = (
+CLASS_COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E6B800", "#56B4E9", "#222222", "#8C564B",
     "#7FBF3F", "#7B4FB5", "#F2A3B3", "#8A8A8A",
 )  # fmt: skip
@@ -56,12 +56,15 @@ class End(NamedTuple):
     colour: str
 
 
-def new_figure(width: float, height: float, title: str = "") -> Figure:
+def new_figure(
+    width: float, height: float, title: str = "", columns: int = 1, rows: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, row by row."""
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     if title:
         figure.suptitle(short(title, 200), x=0.01, ha="left", fontsize=11, color=INK)
-    return figure
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -91,6 +94,11 @@ def tidy(axes: Axes, x: str, y: str, *, grid: bool = True) -> None:
         axes.set_axisbelow(True)
 
 
+def in_percent(axis: XAxis | YAxis) -> None:
+    """The numbers of an axis are shares."""
+    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+
+
 def epoch_axes(
     axes: Axes, metric: str, lines: Iterable[tuple[Sequence[int], Sequence[float]]], unit: str
 ) -> None:
@@ -106,7 +114,7 @@ def epoch_axes(
         axes.set_xlim(first, last)
     values = [v for _, line in lines for v in line if math.isfinite(v)]
     if "accuracy" in metric:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+        in_percent(axes.yaxis)
     elif values and min(values) > 0 and max(values) / min(values) > 100:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
@@ -155,7 +163,7 @@ def dot(epochs: Sequence[int]) -> str:
     return "o" if len(epochs) <= 2 else ""
 
 
-def short(name: str, most: int) -> str:
+def short(name: str, most: int = LONGEST) -> str:
     """A name that fits and is shown as it is: to matplotlib a $ would begin a formula."""
     name = re.sub(r"\s+", " ", name)
     name = name if len(name) <= most else name[: most - 1].rstrip() + "…"

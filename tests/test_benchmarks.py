@@ -1,0 +1,77 @@
+"""Every benchmark runs, with sizes so small that its figures mean nothing."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from support import ROOT, environment
+
+FOLDER = ROOT / "benchmarks"
+SMALL = {
+    "busy": "--batches 2 --seconds 0.2 --repeat 1 --settings passive",
+    "load": "--repeat 1 --hidden 8 --entries 20",
+    "loader": "--pictures 600 --rounds 1 --stretch 2",
+    "numpy_framework": "--images 10 --repeats 1",
+    "precision": "mlp cnn --batch 2 --repeat 1",
+    "startup": "--repeat 1 --plugins 2",
+    "train_vs_notebook": "--dataset synthetic --models mlp --pictures 100 --epochs 1 --repeat 1",
+    "tune": "--dataset synthetic --pictures 400 --trials 1 --epochs 1",
+    "vit_block": "--batch 2 --repeat 1",
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    def start(script, *arguments):
+        done = subprocess.run(
+            [sys.executable, script, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=tmp_path,
+            env=environment(ZOO_CACHE=str(tmp_path / "cache")),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return start
+
+
+def test_every_benchmark_is_tried_here():
+    scripts = {path.stem for path in FOLDER.glob("*.py")}
+    assert scripts == {*SMALL, "frozen", "results", "cost_picture"}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_prints_its_figures(name, run):
+    assert re.search(r"\d", run(FOLDER / f"{name}.py", *SMALL[name].split()))
+
+
+def test_the_benchmark_of_frozen_models(run, tmp_path):
+    from features.parts import CHANNELS, write_weights
+
+    weights = write_weights(tmp_path / "weights.safetensors", seed=0)
+    settings = {"preprocess.size": 32, "model.backbone_weights": weights, "epochs": 1, "subset": 1}
+    settings["model.channels"] = ",".join(map(str, CHANNELS))
+    chosen = [word for item in settings.items() for word in ("--set", "{}={}".format(*item))]
+    small = "--model resnet18_features --dataset synthetic --pictures 100 --trials 1 --seconds 0.1"
+    assert "naively: " in run(FOLDER / "frozen.py", *small.split(), *chosen)
+
+
+def test_the_tables_of_results_are_what_the_kept_runs_say(run, tmp_path):
+    """Written again in a copy, after a kept run came once more."""
+    for name in ("benchmarks", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    kept = next((tmp_path / "docs" / "results").glob("mlp-*.json"))
+    before = json.loads(kept.read_text())
+    again = tmp_path / "again"
+    again.mkdir()
+    kept.rename(again / "run.json")
+    run(tmp_path / "benchmarks" / "results.py", again)
+    assert json.loads(kept.read_text()) == before
+    for page in ("README.md", "docs/results.md"):
+        assert (tmp_path / page).read_text() == (ROOT / page).read_text()

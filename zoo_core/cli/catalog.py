@@ -1,0 +1,194 @@
+"""zoo list and zoo info: what is installed. Nothing heavy is imported for them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any
+
+import click
+
+from zoo_core.cli.options import complete_models
+from zoo_core.cli.output import Answer, command, print_fields, print_table
+from zoo_core.io.errors import UnknownName
+from zoo_core.spec.entries import KINDS, DatasetEntry, ModelEntry, TrainerEntry
+from zoo_core.spec.plugins import load_plugins
+from zoo_core.spec.registry import find_models, matches_text, origin, plugin_of, registry
+
+TITLES = {"kinds": "kind", "parameters": "#parameters", "train": "#train", "test": "#test"}
+# In the JSON, too wide for the table.
+HIDDEN = ("tags", "capabilities", "distribution", "version", "reference")
+
+
+@command()
+@click.argument("text", default="")
+@click.option("--datasets", "sort", flag_value="datasets", help="Show datasets.")
+@click.option("--trainers", "sort", flag_value="trainers", help="Show trainers.")
+@click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
+@click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
+@click.option("--kind", "--task", type=click.Choice(KINDS), help="Only what does this task.")
+@click.option("--tag", default="", help="Only what has this tag.")
+@click.option("--dataset", default="", help="Only what trains on this dataset.")
+@click.option("--plugin", default="", help="Only what this plugin provides.")
+def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters: str) -> Answer:
+    """Show the models, datasets, trainers or trained weights that there are.
+
+    TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries.
+
+    Examples:
+      zoo list
+      zoo list "fashion_*"
+      zoo list --kind generation --dataset cifar10
+      zoo list --datasets --json
+      zoo list --weights cnn              what zoo.load and zoo pull can bring
+    """
+    filters["kind"] = kind or ""
+    if sort == "weights":
+        from zoo_core.cli.weights import list_weights
+
+        return list_weights(text, plugin=plugin, **filters)
+    catalog: Any = getattr(registry(), sort)
+    if sort == "models":
+        entries: list[Any] = find_models(catalog, text, plugin=plugin, **filters)
+    elif any(filters.values()):
+        raise click.UsageError("--kind, --tag and --dataset filter models and weights only")
+    else:
+        entries = [e for e in catalog if matches_text(e, text) and plugin in ("", plugin_of(e))]
+    rows = [summary(catalog.label(entry), entry) for entry in entries]
+
+    empty = f"None of the {len(catalog)} {sort} matches; zoo list without filters shows them all."
+    if not len(catalog):
+        empty = f"No {sort} are installed. pip install zoo-cnn would be a start."
+
+    def show() -> None:
+        shown = [name for name in rows[0] if name not in HIDDEN] if rows else []
+        columns = [TITLES.get(name, name) for name in shown]
+        cells = [[row[name] for name in shown] for row in rows]
+        print_table(columns, cells, spare=("framework", "plugin", "kind", "dataset"), empty=empty)
+
+    return Answer(rows, show, remarks=on_broken_plugins())
+
+
+def summary(label: str, entry: Any) -> dict[str, Any]:
+    """One entry as a row; the table shows most of it, the JSON all."""
+    row: dict[str, Any] = {"name": label}
+    if isinstance(entry, ModelEntry):
+        names = ("kinds", "parameters", "dataset", "framework", "tags", "capabilities", "reference")
+        row |= {name: getattr(entry, name) for name in names}
+        row["capabilities"] = tuple(entry.capabilities)
+    elif isinstance(entry, DatasetEntry):
+        row |= dataset_facts(entry) | {"tags": entry.tags, "reference": entry.reference}
+    else:
+        row["framework"] = entry.framework
+    return row | {
+        "plugin": plugin_of(entry),
+        "distribution": entry.provider.distribution,
+        "version": entry.provider.version,
+        "summary": entry.summary,
+    }
+
+
+def dataset_facts(entry: DatasetEntry) -> dict[str, Any]:
+    return {
+        "classes": len(entry.classes) if entry.classes else None,
+        "image_size": entry.image_size,
+        "train": entry.train_size,
+        "test": entry.test_size,
+    }
+
+
+def on_broken_plugins() -> list[str]:
+    broken = [record.id for record in load_plugins().broken]
+    if not broken:
+        return []
+    what = "1 plugin" if len(broken) == 1 else f"{len(broken)} plugins"
+    return [f"{what} could not be loaded ({', '.join(broken)}): zoo plugins says why"]
+
+
+@command()
+@click.argument("name", shell_complete=complete_models)
+def info_command(name: str) -> Answer:
+    """Show what a model, dataset or trainer is and how it can be used.
+
+    Examples:
+      zoo info cnn
+      zoo info cnn/cnn        when two plugins have a model of that name
+      zoo info cifar10 --json
+    """
+    entry = find(name)
+    return Answer(entry, lambda: show_entry(entry))
+
+
+def find(name: str) -> ModelEntry | DatasetEntry | TrainerEntry:
+    """A model if there is one of that name, otherwise a dataset or a trainer."""
+    known = registry()
+    try:
+        return known.models.get(name)
+    except UnknownName:
+        for catalog in (known.datasets, known.trainers):
+            if name in catalog:
+                return catalog.get(name)
+        model, dot, _ = name.rpartition(".")
+        if dot and model in known.models:
+            raise UnknownName(
+                f"{name!r} is not a model but weights of one",
+                f"zoo info {model} shows the model, zoo list --weights {name} what they scored",
+            ) from None
+        raise
+
+
+def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
+    from zoo_core.spec.settings import as_typed
+
+    if isinstance(entry, ModelEntry):
+        show_model(entry)
+        return
+    hidden = {"provider", "digests", "config", "target"}
+    names = [spec.name for spec in fields(entry) if spec.name not in hidden]
+    shown = {name.replace("_", " "): getattr(entry, name) for name in names}
+    if isinstance(entry, DatasetEntry):
+        shown["options"] = tuple(f"{k}={as_typed(v)}" for k, v in entry.config.items())
+    print_fields(shown | {"code": entry.target, "from": origin(entry)})
+
+
+def show_model(entry: ModelEntry) -> None:
+    from zoo_core.spec.settings import as_typed, what_it_sets
+
+    frozen = entry.total_parameters != entry.parameters
+    print_fields(
+        {
+            "model": entry.name,
+            "summary": entry.summary,
+            "kind": entry.kinds,
+            "parameters": "depends on the options"
+            if entry.parameters is None
+            else entry.parameters,
+            "with frozen": entry.total_parameters if frozen else None,
+            "input": f"{entry.in_channels} x {entry.image_size} x {entry.image_size}",
+            "dataset": entry.dataset,
+            "trainer": entry.trainer,
+            "can": tuple(entry.capabilities),
+            "tags": entry.tags,
+            "reference": entry.reference,
+            "code": entry.target,
+            "from": origin(entry),
+            "trained weights": weights_of(entry) or "none yet",
+        }
+    )
+    click.echo("\nOptions, with defaults; a recipe may set others")
+    columns = ["option", "default", "one of"] if entry.choices else ["option", "default"]
+    options = [[k, as_typed(v), entry.choices.get(k, ())] for k, v in entry.options.items()]
+    print_table(columns, [row[: len(columns)] for row in options])
+    click.echo("\nRecipes")
+    recipes = {name: what_it_sets(asdict(recipe)) for name, recipe in entry.recipes.items()}
+    print_table(
+        ["recipe", "what it sets"],
+        [[name, "  ".join(f"{k}={v}" for k, v in sets.items())] for name, sets in recipes.items()],
+    )
+
+
+def weights_of(entry: ModelEntry) -> tuple[str, ...]:
+    from zoo_core.weights.manifest import all_weights
+
+    ours = (entry.name, plugin_of(entry))
+    weights = [weights for _, weights in all_weights()[0]]
+    return tuple({one.name: None for one in weights if (one.model, one.plugin) == ours})

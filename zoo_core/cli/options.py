@@ -1,0 +1,126 @@
+"""Options and arguments that many commands share, and the completion of names in the shell.
+
+    @command()
+    @run_argument
+    @output_option(".png", ".pdf", default="plot.png", help="The plot.")
+    @runs_option
+    def plot_command(run: str, output: Path, runs: Path | None) -> Answer: ...
+
+Each is a decorator of click; `set_option` and `output_option` make one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zoo_core.io.errors import UsageError
+
+Complete = Callable[[click.Context, click.Parameter, str], list[str]]
+Decorator = Callable[[Any], Any]
+
+
+def completion(names: Callable[[click.Context], Iterable[str]]) -> Complete:
+    """Make what click's `shell_complete` takes of a function that lists all names."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [name for name in names(ctx) if name.startswith(incomplete)]
+
+    return complete
+
+
+def _labels(sort: str) -> list[str]:
+    from zoo_core.spec.registry import registry
+
+    labels: list[str] = getattr(registry(), sort).labels()
+    return labels
+
+
+def _runs(ctx: click.Context) -> list[str]:
+    from zoo_core.runs.run import all_runs, runs_root
+
+    return ["latest", *(run.name for run in all_runs(runs_root(ctx.params.get("runs"))))]
+
+
+def _weights(ctx: click.Context) -> list[str]:
+    from zoo_core.weights.manifest import all_weights
+
+    return sorted({weights.name for _, weights in all_weights()[0]})
+
+
+complete_models = completion(lambda ctx: _labels("models"))
+complete_datasets = completion(lambda ctx: _labels("datasets"))
+complete_runs = completion(_runs)
+complete_weights = completion(_weights)
+complete_trained = completion(lambda ctx: [*_runs(ctx), *_weights(ctx)])
+
+model_argument = click.argument("model", default="", shell_complete=complete_models)
+run_argument = click.argument("run", shell_complete=complete_trained)
+weights_argument = click.argument(
+    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_weights
+)
+
+PATH = click.Path(path_type=Path)
+runs_option = click.option("--runs", type=PATH, help="Folder of runs (default: runs).")
+dataset_option = click.option(
+    "--dataset", default="", shell_complete=complete_datasets, help="Name or folder."
+)
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda or mps."
+)
+quiet_option = click.option("--quiet", is_flag=True, help="No progress.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def set_option(help: str, metavar: str = "NAME=VALUE") -> Decorator:
+    """`--set`, which may be repeated; the command gets `assignments`."""
+    return click.option("--set", "assignments", multiple=True, metavar=metavar, help=help)
+
+
+def output_option(*suffixes: str, help: str, **settings: Any) -> Decorator:
+    """`-o`, a file to write that ends in one of these suffixes; settings are click's."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+        if value is not None and value.suffix not in suffixes:
+            *others, last = suffixes
+            words = f"{', '.join(others)} or {last}" if others else last
+            raise UsageError(f"{value} must end in {words}")
+        return value
+
+    return click.option(
+        "-o", "--output", type=PATH, callback=check, show_default=True, help=help, **settings
+    )
+
+
+def _above_zero(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if value <= 0:
+        raise click.UsageError(f"{param.opts[0]} must be above 0 seconds")
+    return value
+
+
+checkpoint_option = click.option(
+    "--checkpoint-every",
+    "checkpoint_seconds",
+    type=float,
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    callback=_above_zero,
+    help="How much work a kill may cost.",
+)
+
+
+def training_options(command: Any) -> Any:
+    """`--device`, `--runs`, `--checkpoint-every` and `--quiet`."""
+    return device_option(runs_option(checkpoint_option(quiet_option(command))))
+
+
+def matches(text: str, name: str, *words: str) -> bool:
+    """Whether TEXT, a pattern or a part of a word, means what has this name and these words."""
+    if any(letter in text for letter in "*?["):
+        return fnmatchcase(name, text)
+    return any(text.lower() in word.lower() for word in (name, *words))

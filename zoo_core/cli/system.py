@@ -1,0 +1,99 @@
+"""zoo cache and zoo doctor: this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from zoo_core.cli.options import yes_option
+from zoo_core.cli.output import Answer, command, group, note, print_table
+from zoo_core.io.console import size
+from zoo_core.io.errors import UsageError, os_errors
+from zoo_core.io.files import CACHES, cache_dir, cache_root
+
+
+@group(invoke_without_command=True, json_help="Print JSON.")
+@click.pass_context
+def cache_command(ctx: click.Context) -> Answer | None:
+    """Show or clear what the zoo keeps on this machine.
+
+    Everything in it can be made or downloaded again. ZOO_CACHE chooses another folder.
+
+    Examples:
+      zoo cache
+      zoo cache clear features
+      zoo cache clear --yes       everything, without asking
+    """
+    if ctx.invoked_subcommand:
+        return None
+    rows = []
+    for kind, holds in CACHES.items():
+        files, used = measure(cache_dir(kind))
+        rows.append((kind, holds, files, used, cache_dir(kind)))
+    names = ("cache", "holds", "files", "bytes", "path")
+    return Answer(
+        {"root": cache_root(), "caches": [dict(zip(names, row, strict=True)) for row in rows]},
+        lambda: print_table(
+            ["cache", "holds", "#files", "#size", "path"],
+            [[kind, holds, files, size(used), path] for kind, holds, files, used, path in rows],
+        ),
+    )
+
+
+@cache_command.command(json_help="")
+@click.argument("kinds", nargs=-1, type=click.Choice(list(CACHES)))
+@yes_option
+def clear(kinds: tuple[str, ...], yes: bool) -> None:
+    """Delete one or more caches, or all of them."""
+    folders = [cache_dir(kind) for kind in kinds or CACHES]
+    used = sum(measure(folder)[1] for folder in folders)
+    if not used:
+        note("Nothing to clear.")
+        return
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("nobody is there to be asked", "--yes deletes without asking")
+        names = ", ".join(kinds or CACHES)
+        click.confirm(f"Delete {size(used)} of {names} in {cache_root()}?", abort=True, err=True)
+    for folder in folders:
+        with os_errors(f"{folder} could not be deleted"):
+            if folder.exists():
+                shutil.rmtree(folder)
+    click.echo(f"Deleted {size(used)}.")
+
+
+def measure(folder: Path) -> tuple[int, int]:
+    """Number of files below a folder and their bytes. Symbolic links are not followed."""
+    files = used = 0
+    for path, _, names in os.walk(folder):
+        files += len(names)
+        used += sum((Path(path) / name).lstat().st_size for name in names)
+    return files, used
+
+
+@command()
+@click.option("--offline", is_flag=True, help="Leave the network alone.")
+def doctor_command(offline: bool) -> Answer:
+    """Say what is installed, reachable and writable, and what to do about the rest.
+
+    Exits with 1 if there is a problem; a note is not a problem.
+
+    Examples:
+      zoo doctor
+      zoo doctor --offline    ask no hub
+      zoo doctor --json       for a bug report
+    """
+    from zoo_core.doctor import examine
+
+    found = list(examine(network=not offline))
+    ok = all(one.state != "problem" for one in found)
+    rows = [[one.about, one.state, one.sentence] for one in found]
+    return Answer(
+        {"ok": ok, "findings": found},
+        lambda: print_table(["about", "state", "what"], rows),
+        failed=not ok,
+    )

@@ -1,0 +1,222 @@
+"""zoo evaluate, predict, generate, attention and export: what one does with a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zoo_core.cli.options import complete_trained, output_option, run_argument, runs_option
+from zoo_core.cli.output import Answer, command, print_fields, print_table
+from zoo_core.io.console import figure, label, percent, size
+from zoo_core.io.errors import UsageError, os_errors
+from zoo_core.io.targets import resolve
+
+STEPS = 8  # of an interpolation
+
+
+@command()
+@run_argument
+@click.option("--dataset", default="", help="Another dataset with the same classes.")
+@click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
+@runs_option
+def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> Answer:
+    """Measure a trained run: loss, accuracy, and what else its task has.
+
+    RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
+
+    Examples:
+      zoo evaluate latest
+      zoo evaluate runs/cnn-cifar10-20261116T101500Z --split train
+      zoo evaluate latest --json
+    """
+    from zoo_core.use.predict import evaluate_run
+
+    figures = evaluate_run(run, dataset, split=split, runs=runs)
+    return Answer(figures, lambda: show_figures(figures, split))
+
+
+def show_figures(figures: dict[str, Any], split: str) -> None:
+    images = f"{figures['images']:,} pictures of {split}"
+    fields = {"run": figures["run"], "data": f"{figures['dataset']}, {images}"}
+    for name, value in figures.items():
+        if name == "inference_ms_per_image":
+            fields["per picture"] = f"{value:.3f} ms"
+        elif isinstance(value, float):
+            fields[label(name)] = figure(name, value)
+    print_fields(fields)
+    if "per_class" in figures:
+        rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
+        click.echo()
+        shares = [[name, None if share is None else percent(share)] for name, share in rows]
+        print_table(["class", "#accuracy"], shares)
+
+
+@command()
+@run_argument
+@click.argument("pictures", nargs=-1, required=True, metavar="PICTURE...", type=click.Path())
+@click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Classes shown.")
+@runs_option
+def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | None) -> Answer:
+    """Say what is on pictures.
+
+    RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
+    A PICTURE is a file, or a folder of them.
+
+    Examples:
+      zoo predict latest cat.jpg
+      zoo predict latest holiday/ --top 1
+      zoo predict latest *.png --json
+    """
+    from zoo_core.use.predict import predict_pictures
+
+    predictions = predict_pictures(run, pictures, top=top, runs=runs)
+    document = []
+    for one in predictions:
+        classes = [{"name": name, "probability": round(share, 6)} for name, share in one.classes]
+        document.append({"picture": one.picture, "classes": classes})
+    columns = ["picture", *(f"{n}." for n in range(1, 1 + len(predictions[0].classes)))]
+    rows = [
+        [one.picture, *(f"{name} {100 * share:.1f} %" for name, share in one.classes)]
+        for one in predictions
+    ]
+    return Answer(document, lambda: print_table(columns, rows))
+
+
+@command()
+@run_argument
+@click.option("--class", "condition", default="", help="Only this class; otherwise all in turn.")
+@click.option("--n", "count", type=click.IntRange(1, 10_000), default=64, show_default=True,
+              help="Samples; an interpolation has a row for each eight.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
+@click.option("--interpolate", is_flag=True, help="Rows that lead from one sample to another.")
+@click.option("--distance", "classifier", default="",
+              help="Also measure the feature distance, with this trained classifier.")  # fmt: skip
+@output_option(".png", ".webp", ".jpg", default="samples.png",
+               help="The picture to write: .png, .webp or .jpg.")  # fmt: skip
+@runs_option
+def generate_command(
+    run: str, condition: str, count: int, seed: int, interpolate: bool, classifier: str,
+    output: Path, runs: Path | None,
+) -> Answer:  # fmt: skip
+    """Draw pictures from a generative model.
+
+    RUN is a path, a name in the runs folder, latest, or weights. The same seed gives the same
+    pictures. The feature distance compares samples with the test set by what a trained
+    classifier sees in them: smaller is nearer. It is not FID, and compares with figures of the same
+    weights.
+
+    Examples:
+      zoo generate latest
+      zoo generate latest --class frog --n 16 --seed 3 -o frogs.png
+      zoo generate latest --interpolate
+      zoo generate latest --distance cnn.cifar10      how far from real pictures
+      zoo list --kind generation                      what can be trained to generate
+    """
+    from zoo_core.data.images import image_sheet
+    from zoo_core.io.files import atomic_write
+    from zoo_core.use.generate import SHEET_COLUMNS, load_sampler
+
+    source, located = load_sampler(run, runs)
+    if interpolate:
+        samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
+        columns = STEPS
+    else:
+        samples = source.sample(count, seed, condition)
+        columns = 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
+    model = located.model.rpartition("/")[2]
+    title = f"{model} trained on {Path(located.dataset).name}"
+    captions = None if condition else samples.names or None
+    title = f"{title}: {condition}" if condition else title
+    sheet = image_sheet(samples.images, captions, columns=columns, title=title)
+    distance: dict[str, Any] | None = None
+    if classifier:
+        from zoo_core.data.datasets import open_dataset
+        from zoo_core.use.generate import feature_distance
+
+        data = open_dataset(located.dataset, **located.data_options)
+        distance = feature_distance(source, data, classifier, seed=seed, runs=runs)
+    with os_errors(f"{output} could not be written"), atomic_write(output) as temporary:
+        sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
+    lines = [f"Picture: {output}"]
+    if distance:
+        if distance["of_training_pictures"] is not None:
+            lines.insert(0, f"As many training pictures: {distance['of_training_pictures']}")
+        how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
+        lines.insert(0, f"Feature distance: {distance['feature_distance']} ({how})")
+    document = {
+        "run": located.source,
+        "seed": seed,
+        "samples": len(samples.images),
+        "classes": samples.names,
+        "output": output,
+        "distance": distance,
+    }
+    return Answer(document, "\n".join(lines))
+
+
+@command(json_help="Print the attention of each layer as JSON.")
+@run_argument
+@click.argument("picture", type=click.Path(path_type=Path))
+@output_option(".png", ".pdf", ".svg", default="attention.png",
+               help="The picture to write: .png, .pdf or .svg.")  # fmt: skip
+@click.option("--heads", is_flag=True, help="Each head alone, not their mean.")
+@runs_option
+def attention_command(
+    run: str, picture: Path, output: Path, heads: bool, runs: Path | None
+) -> Answer:
+    """Draw where a transformer looks, layer by layer.
+
+    RUN is a path, a name in the runs folder, latest, or weights. For each layer the share of
+    attention that the class token gives to each patch is laid over the PICTURE.
+
+    Examples:
+      zoo attention latest cat.jpg
+      zoo attention latest cat.jpg --heads -o cat.pdf
+      zoo list --json        "capabilities" says which models have attention
+    """
+    draw_attention = resolve("zoo_core.report.plots:draw_attention", "drawing attention")
+    if not picture.is_file():
+        raise UsageError(f"there is no picture {picture}")
+    from zoo_core.use.predict import attention_of
+
+    seen = attention_of(run, picture, runs=runs)
+    with os_errors(f"{output} could not be written"):
+        draw_attention(output, seen, picture.name, heads)
+    # As float64, because a rounded float32 is written with many digits.
+    shares = (seen.maps if heads else seen.maps.mean(1)).astype(float)
+    document = {
+        "picture": picture,
+        "class": seen.label,
+        "probability": round(seen.probability, 6),
+        "layers": shares.round(6).tolist(),
+        "output": output,
+    }
+    said = f"{picture}: {seen.label}, {100 * seen.probability:.1f} %\n" if seen.label else ""
+    return Answer(document, f"{said}Picture: {output}")
+
+
+@command()
+@click.argument("reference", metavar="REF", shell_complete=complete_trained)
+@output_option(".onnx", ".pt2", required=True, help="A file that ends in .onnx or .pt2.")
+@runs_option
+def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
+    """Write a trained model as ONNX or as a torch program.
+
+    REF is a run or weights. The written file is run on a few pictures and compared with the model;
+    only if it says the same is it kept. Its input is what the model's preprocessing makes.
+
+    Examples:
+      zoo export cnn.cifar10 -o cnn.onnx
+      zoo export latest -o model.pt2
+    """
+    from zoo_core.spec.framework import framework_of
+    from zoo_core.use.load import load, probes
+
+    model = load(reference, runs=runs)
+    entry = model.zoo.entry
+    difference = framework_of(entry).export(entry, model, probes(model), output)
+    used = output.stat().st_size
+    document = {"file": output, "bytes": used, "largest_difference": difference}
+    return Answer(document, f"{output}  {size(used)}  largest difference {difference:.1e}")

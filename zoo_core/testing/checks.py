@@ -1,0 +1,337 @@
+"""Checks of plugins, of models of every framework and task, and of datasets.
+
+Each takes the id of a plugin, or the name of a model or dataset, and raises a Finding. What only
+one framework can check is named by `Framework.checks`.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from zoo_core.data.dataset import check_arrays
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.preprocess import Preprocess
+from zoo_core.io import errors
+from zoo_core.io.errors import Finding, Skipped, ZooError, did_you_mean
+from zoo_core.io.targets import resolve
+from zoo_core.publish.publish import MANIFEST
+from zoo_core.spec import hooks
+from zoo_core.spec.entries import PluginRecord
+from zoo_core.spec.framework import check_options, framework_of
+from zoo_core.spec.plugins import SLOW, load_plugins
+from zoo_core.spec.registry import registry
+from zoo_core.train.runner import train
+from zoo_core.use.generate import open_sampler
+from zoo_core.use.load import load
+from zoo_core.use.predict import evaluate_run
+from zoo_core.weights.manifest import is_packaged, package_folder, packaged_file, read
+from zoo_core.weights.references import locate
+from zoo_core.weights.verify import check
+
+HEAVY = (
+    "torch", "torchvision", "timm", "numpy", "PIL", "matplotlib", "scipy", "sklearn", "pandas",
+    "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
+)  # fmt: skip
+HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
+ENTRIES = ("models", "datasets", "trainers")  # of a PluginRecord
+SHAPES = ("image_size", "in_channels")
+FEW = {"train_size": 16, "test_size": 8, "classes": 4}  # made-up images
+BRIEFLY = {
+    "epochs": 1,
+    "batch_size": 8,
+    "accumulate": 1,
+    "warmup": 0.0,
+    "augment": (),
+    "validation_fraction": 0.0,
+    "patience": 0,
+    "restore_best": False,
+}
+
+
+# ---------------------------------------------------------------- of a plugin
+
+
+def check_loads(plugin: str) -> None:
+    """It is installed, can be imported, and what its hooks return is valid."""
+    record = next((r for r in load_plugins().records if r.id == plugin), None)
+    if record is None:
+        raise Finding(
+            f"no installed package has an entry point {plugin!r} in the group 'zoo'",
+            "the zoo finds plugins by that group alone",
+            "write [project.entry-points.zoo] into pyproject.toml, and install the package again",
+        )
+    if record.state != "ok":
+        raise Finding(
+            f"plugin {plugin!r} is {record.state}: {record.reason}",
+            "the zoo goes on without it: nothing that it provides can be used",
+            _remedy(record),
+        )
+
+
+def _remedy(record: PluginRecord) -> str:
+    if record.state == "conflict":
+        return "choose another name for the entry point: the family's, not the architecture's"
+    if record.state == "incompatible":
+        return "install the zoo-core that it needs, or write it for this one"
+    if "ModuleNotFoundError" in record.reason or "AttributeError" in record.reason:
+        return (
+            f"the entry point says {record.value!r}: it must be a module that is in the package, "
+            "and that module may import zoo and light things only"
+        )
+    return f"correct it; `zoo plugins {record.id} --traceback` shows where it happens"
+
+
+def _loaded(plugin: str) -> tuple[PluginRecord, ModuleType]:
+    plugins = load_plugins()
+    return next(r for r in plugins.records if r.id == plugin), plugins.objects[plugin]
+
+
+def check_hooks(plugin: str) -> None:
+    """Every function that looks like a hook is one, and the plugin has some."""
+    record, module = _loaded(plugin)
+    if not record.hooks:
+        raise Finding(
+            f"plugin {plugin!r} implements no hook",
+            "it is loaded at every start and contributes nothing",
+            "mark a function of hookspecs.py, zoo_models for example, with @zoo.hookimpl",
+        )
+    for name, value in vars(module).items():
+        if name.startswith("zoo_") and callable(value) and name not in record.hooks:
+            hint = did_you_mean(name, HOOKS)
+            raise Finding(
+                f"{record.value}.{name} looks like a hook and is never called",
+                "the zoo calls functions that are marked and have the name of a hook",
+                f"mark it with @zoo.hookimpl{f' ({hint})' if hint else ''}, or rename it",
+            )
+
+
+def check_version(plugin: str) -> None:
+    """It says which version of the hooks it was written for."""
+    record, module = _loaded(plugin)
+    if getattr(module, "ZOO_API", None) is None:
+        raise Finding(
+            f"{record.value} does not say which version of the zoo's hooks it was written for",
+            "a later zoo with other hooks could only guess whether it fits",
+            f"write ZOO_API = {hooks.API} into it",
+        )
+
+
+def check_light(plugin: str) -> None:
+    """Importing it costs next to nothing, measured in a process of its own."""
+    record, _ = _loaded(plugin)
+    code = (
+        "import sys, time, zoo, pluggy; zoo.hookimpl, zoo.ModelEntry, zoo.Recipe; "
+        f"start = time.perf_counter(); import {record.value.partition(':')[0]}; "
+        "print(time.perf_counter() - start, *sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds, *modules = done.stdout.splitlines()[-1].split()
+    if heavy := [name for name in HEAVY if name in modules]:
+        raise Finding(
+            f"importing {record.value} imports {', '.join(heavy)} ({float(seconds):.1f} s)",
+            "everybody's `zoo list` imports it, whatever they came for",
+            "import such packages in the module that the target names, not in the plugin's own "
+            "(and not in the __init__.py of its package)",
+        )
+    if float(seconds) > SLOW:
+        raise Finding(
+            f"importing {record.value} takes {float(seconds):.2f} s",
+            "everybody's `zoo list` waits for it",
+            f"find out what is slow: python -X importtime -c 'import {record.value}'",
+        )
+
+
+def check_names(plugin: str) -> None:
+    """No other plugin that is installed here uses one of its names."""
+    record, _ = _loaded(plugin)
+    for other in load_plugins().records:
+        for field in ENTRIES:
+            mine, theirs = ({e.name for e in getattr(r, field)} for r in (record, other))
+            if other.id != plugin and (shared := sorted(mine & theirs)):
+                raise Finding(
+                    f"{other.distribution} has {field} of the same name: {', '.join(shared)}",
+                    "neither wins: people would have to write "
+                    f"{plugin}/{shared[0]} as soon as both are installed",
+                    "choose another name, with your family's in front for example",
+                )
+
+
+def check_targets(plugin: str) -> None:
+    """Everything that its entries name exists."""
+    record, _ = _loaded(plugin)
+    targets = [(e.name, e.target) for field in ENTRIES for e in getattr(record, field)]
+    for entry in record.models:
+        targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
+        targets += [(f"{entry.name}, task", entry.task)] * (entry.task != "classification")
+        for what, name in (("dataset", entry.dataset), ("trainer", entry.trainer)):
+            if name not in getattr(registry(), f"{what}s"):
+                raise Finding(
+                    f"model {entry.name!r} names the {what} {name!r}, which nobody provides here",
+                    f"`zoo train {entry.name}` would stop with that sentence",
+                    "correct the name, or add the plugin that provides it to the dependencies",
+                )
+    for what, target in targets:
+        try:
+            resolve(target, what)
+        except ZooError as error:
+            raise Finding(
+                str(error),
+                "it is imported when somebody uses it, so it would fail then",
+                "correct the target ('package.module:name'), or add what is missing to the "
+                "dependencies of the package",
+            ) from error
+
+
+def check_weights(plugin: str) -> None:
+    """The lists of weights that it ships can be read, and the files in its package are intact."""
+    record, _ = _loaded(plugin)
+    own = record.value.partition(":")[0].partition(".")[0]
+    if f"{own}:{MANIFEST}" not in record.manifests and (package_folder(own) / MANIFEST).exists():
+        raise Finding(
+            f"{own} ships {MANIFEST}, and no hook names it",
+            "the weights travel in the wheel, and nobody can load them",
+            f'let zoo_manifests return ["{own}:{MANIFEST}"]',
+        )
+    for target in record.manifests:
+        package, _, name = target.partition(":")
+        try:
+            for weights in read(package_folder(package) / name, package):
+                if packaged_file(weights):
+                    check(locate(f"{weights.plugin}/{weights.name}"))
+                elif all(map(is_packaged, weights.sources)):
+                    raise ZooError(f"{weights.file} of {weights.name} is not in the package")
+        except ZooError as error:
+            raise Finding(
+                f"{target}: {error}",
+                "`zoo list --weights` warns of it, or zoo.load refuses these weights",
+                "publish the run again, and see that the wheel contains the list and the files",
+            ) from error
+
+
+PLUGIN_CHECKS = (
+    check_loads,
+    check_hooks,
+    check_version,
+    check_light,
+    check_names,
+    check_targets,
+    check_weights,
+)
+
+
+# ---------------------------------------------------------------- of a model
+
+
+def check_parameters(name: str, **options: Any) -> None:
+    """The declared numbers of parameters are those that its framework counts, in full size."""
+    entry = registry().models.get(name)
+    framework = framework_of(entry)
+    counted = framework.describe(framework.sketch(entry, entry.options))
+    for field, found in (("parameters", counted.trainable), ("total_parameters", counted.total)):
+        declared = getattr(entry, field)
+        if declared not in (None, found):
+            raise Finding(
+                f"{name} declares {field}={declared:,} and has {found:,}",
+                "people choose a model by that figure, and compare it with the paper's",
+                f"write {field}={found:_} into the entry, or correct the network",
+            )
+
+
+def check_generation(name: str, **options: Any) -> None:
+    """What declares `generate` draws samples of the right shape, the same ones from one seed."""
+    entry = registry().models.get(name)
+    config = check_options(entry, options)
+    model = framework_of(entry).build(entry, config)
+    preprocess = Preprocess(config["image_size"], config["in_channels"], (0.5,), (0.5,))
+    classes = [f"class {number}" for number in range(config.get("num_classes") or 0)]
+    source = open_sampler(entry, model, preprocess, classes)
+    try:
+        one, two = source.sample(3).images, source.sample(3).images
+    except errors.PluginError as error:
+        raise Finding(
+            str(error),
+            "`zoo generate` and the pictures of a run need it",
+            "give back an array of (samples, channels, height, width)",
+        ) from error
+    if not np.array_equal(one, two):
+        raise Finding(
+            f"{name} draws other pictures from the same noise",
+            "nobody could draw a sample again, or compare two epochs",
+            "put the model into evaluation, and draw nothing at random in `draw`",
+        )
+
+
+def check_training(name: str, **options: Any) -> None:
+    """`zoo train` works with it, on a few made-up images, and the run loads and predicts."""
+    entry = registry().models.get(name)
+    size, channels = (options.get(k, entry.options[k]) for k in SHAPES)
+    settings = BRIEFLY | {
+        "model": {k: v for k, v in options.items() if k not in SHAPES},
+        "data": {**FEW, "image_size": min(size, 64), "channels": channels},
+        "preprocess": {"size": size},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            result = train(name, "synthetic", runs=Path(folder), quiet=True, settings=settings)
+            load(result.path)
+            again = evaluate_run(str(result.path))
+        except (errors.DataError, errors.WeightsError, errors.MissingDependency) as error:
+            raise Skipped(str(error)) from error
+        except ZooError as error:
+            raise Finding(
+                f"`zoo train {name}` stops: {error}",
+                "that is the first thing that people try",
+                f"try it: zoo train {name} --dataset synthetic --epochs 1 --debug",
+            ) from error
+    pairs = [(again[k], result.metrics[k]) for k in ("loss", "accuracy") if k in again]
+    if not all(math.isclose(now, then, rel_tol=1e-4) for now, then in pairs):
+        raise Finding(
+            f"{name} scores otherwise after it was loaded from its run",
+            "what is published would not be what was measured",
+            "keep everything that forward uses in parameters or persistent buffers",
+        )
+
+
+# ---------------------------------------------------------------- of a dataset
+
+
+def check_dataset(name: str) -> None:
+    """It can be opened: sizes, labels and digests are those of the entry, which has digests."""
+    entry = registry().datasets.get(name)
+    try:
+        data = open_dataset(name)
+    except errors.UsageError as error:
+        raise Skipped(f"it needs options: {error}") from error
+    except errors.DataError as error:
+        said = " ".join(str(error).split())
+        if "could not be fetched" in said and "not what it should be" not in said:
+            raise Skipped(said) from error
+        raise Finding(
+            said,
+            "`zoo train --dataset` stops with that sentence",
+            "correct the entry or the target; docs/datasets.md says what it delivers",
+        ) from error
+    if entry.digests:
+        return
+    arrays = {
+        f"{split}_{what}": getattr(part, what)
+        for split, part in (("train", data.train), ("test", data.test))
+        if part is not None
+        for what in ("images", "labels")
+    }
+    digests = check_arrays(entry, arrays, {}, declared=False).digests
+    digests.pop("classes")  # these are in the entry
+    raise Finding(
+        f"{name} does not say which bytes it is made of",
+        "whoever fetches it next year cannot know whether it is still the same data",
+        f"write digests={digests!r} into the entry",
+    )
