@@ -110,17 +110,11 @@ def tune(
     learning rate where nothing is said. changes, settings: those of all trials, as for `train`.
     docs/search.md explains the rest.
     """
-    from zoo_core.tune.search import SearchSettings
-    from zoo_core.tune.tuning import run_search
-
-    return run_search(
-        SearchSettings(
-            model=model, dataset=dataset, preset=preset, space=space, train=train, trials=trials,
-            settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None,
-            quiet=quiet, searcher=searcher, startup=startup, prune=prune, recipe=recipe,
-            workers=workers, engine=engine, address=address, device=device,
-            command="zoo.tune(...)",
-        )
+    return _search(
+        kind="tune", model=model, dataset=dataset, preset=preset, space=space, train=train,
+        trials=trials, settings={**(settings or {}), **changes}, runs=runs, quiet=quiet,
+        searcher=searcher, startup=startup, prune=prune, recipe=recipe, workers=workers,
+        engine=engine, address=address, device=device,
     )  # fmt: skip
 
 
@@ -142,16 +136,18 @@ def sweep(
 
     found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)
     """
+    return _search(
+        kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,
+        settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, device=device,
+    )  # fmt: skip
+
+
+def _search(*, kind: str, runs: str | Path | None, **asked: Any) -> SearchResult:
     from zoo_core.tune.search import SearchSettings
     from zoo_core.tune.tuning import run_search
 
-    return run_search(
-        SearchSettings(
-            kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe,
-            settings={**(settings or {}), **changes}, runs=Path(runs) if runs else None,
-            quiet=quiet, workers=workers, device=device, command="zoo.sweep(...)",
-        )
-    )  # fmt: skip
+    where, command = Path(runs) if runs else None, f"zoo.{kind}(...)"
+    return run_search(SearchSettings(kind=kind, runs=where, command=command, **asked))
 
 
 def evaluate(run: str | Path, dataset: str = "", *, split: str = "test") -> dict[str, Any]:

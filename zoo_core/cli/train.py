@@ -33,7 +33,6 @@ from zoo_core.spec.settings import (
 
 if TYPE_CHECKING:
     from zoo_core.train.runner import Reporter, Result
-    from zoo_core.tune.tuning import SearchResult
 
 # Options that are the same as --set NAME=VALUE, and those that do not change what is trained.
 SETTINGS = ("epochs", "lr", "patience", "seed", "subset", "validation_fraction", "init", "compile")
@@ -86,7 +85,8 @@ def train_command(
     model, dataset = model or asked.model, dataset or asked.dataset
     recipe = recipe or asked.recipe or "default"
     entry = entry_of(model)
-    settings = merge(asked.settings, settings_of(entry, given))
+    typed = parse_settings(given["assignments"], entry) | taken(given, SETTINGS)
+    settings = merge(asked.settings, typed)
     override(choose_recipe(entry, recipe), settings)
 
     from zoo_core.train import runner
@@ -144,9 +144,7 @@ def trained(result: Result) -> Answer:
 @click.option("--resume", default="", help="Go on with this search: a path, a name or latest.")
 @training_options
 @click.pass_context
-def tune_command(
-    ctx: click.Context, /, model: str, dataset: str, resume: str, **given: Any
-) -> Answer:
+def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
     """Search the settings that train a model best.
 
     Every trial trains on a part of the training set and is judged by its best validation loss; the
@@ -160,13 +158,13 @@ def tune_command(
       zoo tune --resume latest                 after Ctrl-C, a kill, a power cut
     """
     given["validation_fraction"] = given.pop("validation")
-    return search(ctx, "tune", model, dataset, resume, given)
+    return search(ctx, "tune", given)
 
 
 @command(json_help="Print the result as JSON.")
 @model_argument
 @dataset_option
-@click.option("--grid", multiple=True, metavar="NAME=A,B,C",
+@click.option("--grid", "space", multiple=True, metavar="NAME=A,B,C",
               help="A setting and its values, lists among them set apart by /.")  # fmt: skip
 @click.option("--recipe", default="default", show_default=True, help="What all runs start from.")
 @click.option("--subset", type=float, help="Part of the training set, as --set subset=X.")
@@ -177,9 +175,7 @@ def tune_command(
 @click.option("--resume", default="", help="Go on with this sweep: a path, a name or latest.")
 @training_options
 @click.pass_context
-def sweep_command(
-    ctx: click.Context, /, model: str, dataset: str, resume: str, **given: Any
-) -> Answer:
+def sweep_command(ctx: click.Context, /, **given: Any) -> Answer:
     """Train a model with every combination of some settings.
 
     Each combination is a run with weights and test figures. A run that fails or learns nothing is
@@ -191,31 +187,22 @@ def sweep_command(
       zoo sweep cnn --grid model.channels=16,32/32,64,128 --epochs 3 --subset 0.1
       zoo sweep --resume latest
     """
-    given["space"] = given.pop("grid")
-    return search(ctx, "sweep", model, dataset, resume, given)
+    return search(ctx, "sweep", given)
 
 
-def search(
-    ctx: click.Context, kind: str, model: str, dataset: str, resume: str, given: dict[str, Any]
-) -> Answer:
-    """What was typed, as the settings of a search; one that goes on keeps those that it has."""
+def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
+    """Search with what was typed; a search that goes on keeps the settings that it has."""
+    assignments, typed = given.pop("assignments"), taken(given, SETTINGS)
+    if given["resume"]:
+        refuse_settings(ctx, "search", "train")
+    else:
+        given["settings"] = parse_settings(assignments, entry_of(given["model"])) | typed
     from zoo_core.train.builder import command_line
+    from zoo_core.tune.report import settings_text, table_of
     from zoo_core.tune.search import SearchSettings
     from zoo_core.tune.tuning import run_search
 
-    asked = {"kind": kind, "command": command_line(), **taken(given, CIRCUMSTANCES)}
-    if resume:
-        refuse_settings(ctx, "search", "train")
-        asked |= {"resume": resume, "train": given.get("train", False)}
-    else:
-        settings = settings_of(entry_of(model), given)
-        asked |= {"model": model, "dataset": dataset, "settings": settings, **given}
-    return searched(run_search(SearchSettings(**asked)))
-
-
-def searched(result: SearchResult) -> Answer:
-    from zoo_core.tune.report import settings_text, table_of
-
+    result = run_search(SearchSettings(kind=kind, command=command_line(), **given))
     plan, document = result.search.plan(), result.search.read()
     final = document.get("result") or {}
 
@@ -257,15 +244,9 @@ def entry_of(model: str) -> ModelEntry:
 
 
 def taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Take the options of these names out of those that were given."""
-    return {name: given.pop(name) for name in names if name in given}
-
-
-def settings_of(entry: ModelEntry, given: dict[str, Any]) -> dict[str, Any]:
-    """Take what was typed with --set, and with the options that stand for it, out of the rest."""
-    settings = parse_settings(given.pop("assignments"), entry)
-    typed = taken(given, SETTINGS)
-    return settings | {name: value for name, value in typed.items() if value not in (None, "")}
+    """Take what was typed for options of these names out of all that was given."""
+    values = {name: given.pop(name) for name in names if name in given}
+    return {name: value for name, value in values.items() if value not in (None, "")}
 
 
 def refuse_settings(ctx: click.Context, whose: str, *allowed: str) -> None:
