@@ -110,3 +110,13 @@ def test_a_torch_that_cannot_be_imported(zoo_command, tmp_path):
     done = zoo_command("doctor", "--json", "--offline", status=1, PYTHONPATH=str(tmp_path))
     (torch,) = [f for f in json.loads(done.stdout)["findings"] if f["about"] == "torch"]
     assert "libgomp is missing" in torch["words"]
+
+
+def test_how_idle_threads_wait_is_shown_and_a_persons_own_choice_stays(zoo_command):
+    def told(**env):
+        done = zoo_command("doctor", "--json", "--offline", **env)
+        found = json.loads(done.stdout)["findings"]
+        return next(one["words"] for one in found if one["about"] == "threads")
+
+    assert told().startswith("GOMP_SPINCOUNT=") and "the zoo's choice" in told()
+    assert told(OMP_WAIT_POLICY="active") == "OMP_WAIT_POLICY=active"

@@ -20,6 +20,7 @@ from zoo_core import __version__
 from zoo_core.io.console import size
 from zoo_core.io.errors import SourceUnavailable
 from zoo_core.io.files import CACHES, cache_dir, cache_root, user_manifest
+from zoo_core.io.process import CALM, WAITING
 from zoo_core.io.targets import EXTRAS, describe, import_target
 from zoo_core.runs.run import runs_root
 from zoo_core.spec.plugins import load_plugins
@@ -88,6 +89,11 @@ def _torch() -> Iterator[Diagnosis]:
         yield Diagnosis("torch", "problem", words, "install it again")
         return
     yield Diagnosis("torch", "ok", machine.words)
+    waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
+    words = " ".join(f"{name}={value}" for name, value in waiting.items())
+    if waiting == CALM:
+        words += ", the zoo's choice: idle threads sleep soon, so that trainings can run at once"
+    yield Diagnosis("threads", "ok", words)
     if machine.quick_bfloat16:
         words = "this processor has instructions for bfloat16, which trains faster"
         yield Diagnosis("torch", "note", words, "zoo train ... --set precision=bfloat16")
