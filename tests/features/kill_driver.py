@@ -1,11 +1,9 @@
-"""Runs a pass in child processes that are killed again and again, then prints what came of it.
+"""Runs a pass undisturbed, then in children that are killed at counted events.
 
-    python kill_driver.py WEIGHTS KILLS SEED IMAGES
+    python kill_driver.py FOLDER WEIGHTS KILLS SEED IMAGES
 
-The framework is imported once and every child is forked from here. The kills are real SIGKILLs: a
-child dies at the n-th of its events, which are the beginning of a commit and each time a file is
-forced to the disk, in the middle of a commit. Printed: the digests of the files, and which blocks
-each child computed, with those that were committed before it began.
+The framework is imported once and every child is forked from here. Prints the digests of the files
+of both, and which blocks each child computed, with those that were committed before it began.
 """
 
 from __future__ import annotations
@@ -13,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
-import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from features.parts import settings
+from fixtures import kills
 
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.features import kept
@@ -28,45 +27,33 @@ from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.train.builder import build_job
 from zoo_core.train.display import Display
 
-weights, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-moments = random.Random(seed)
-entry = registry().models.get("resnet18_features")
-changes = {"data": {"train_size": int(sys.argv[4]), "test_size": 300}}
-recipe = override(choose_recipe(entry, "default"), settings(weights, **changes))
-data = open_dataset("synthetic", **recipe.data)
-job = build_job(entry, recipe, data, Display(quiet=True), device="cpu")
-
-read, write = os.pipe()
-os.set_blocking(read, False)
-LAST_EVENT = 5  # a commit has four: so no child makes more than one
-commit, fsync = Writer.commit, os.fsync
+folder, weights = Path(sys.argv[1]), Path(sys.argv[2])
+count, seed, images = map(int, sys.argv[3:])
+children = folder / "children"  # a line for each: the blocks before it, and those that it computed
 
 
-def child(last: int) -> int:
-    """Start a child that dies at this event, or never if it is 0."""
-    pid = os.fork()
-    if pid:
-        return pid
-    events = 0
+def open_pass(cache: Path) -> Callable[[], None]:
+    """A pass with a cache of its own, which from now on is the cache of this process."""
+    os.environ["ZOO_CACHE"] = str(cache)
+    entry = registry().models.get("resnet18_features")
+    changes = {"data": {"train_size": images, "test_size": 300}}
+    recipe = override(choose_recipe(entry, "default"), settings(weights, **changes))
+    data = open_dataset("synthetic", **recipe.data)
+    job = build_job(entry, recipe, data, Display(quiet=True), device="cpu")
 
-    def count() -> None:
-        nonlocal events
-        events += 1
-        if events == last:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def work() -> None:
+        log = os.open(children, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(log, f"\n{','.join(committed())}".encode())
+        commit = Writer.commit
 
-    def counted_commit(self, block, *rest):  # type: ignore[no-untyped-def]
-        os.write(write, f"{self._store.id}:{block} ".encode())
-        count()
-        commit(self, block, *rest)
+        def told(self: Any, block: int, *content: Any) -> None:
+            os.write(log, f" {self._store.id}:{block}".encode())
+            commit(self, block, *content)
 
-    def counted_fsync(descriptor: int) -> None:
-        count()
-        fsync(descriptor)
+        Writer.commit = told  # type: ignore[method-assign]
+        job.trainer.features(job)  # type: ignore[attr-defined]
 
-    Writer.commit, os.fsync = counted_commit, counted_fsync  # type: ignore[method-assign]
-    job.trainer.features(job)  # type: ignore[attr-defined]
-    os._exit(0)
+    return work
 
 
 def committed() -> list[str]:
@@ -79,20 +66,19 @@ def committed() -> list[str]:
     ]
 
 
-def drain() -> list[str]:
-    try:
-        return os.read(read, 1 << 16).decode().split()
-    except BlockingIOError:
-        return []
+def files() -> dict[str, str]:
+    return {file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest() for file in kept()}
 
 
-children, killed = [], 0
-while True:
-    before = committed()
-    _, status = os.waitpid(child(moments.randint(1, LAST_EVENT) if killed < kills else 0), 0)
-    killed += os.WIFSIGNALED(status)
-    children.append({"before": before, "computed": drain()})
-    if not os.WIFSIGNALED(status):
-        break
-files = {file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest() for file in kept()}
-print(json.dumps({"files": files, "children": children, "killed": killed}))
+def main() -> None:
+    _, events = kills.child(open_pass(folder / "whole"), folder / "whole")
+    whole = files()
+    children.unlink()
+    work = open_pass(folder / "killed")
+    kills.kill_again_and_again(work, folder / "killed", count, events, seed)
+    lines = [line.split(" ") for line in children.read_text().splitlines()[1:]]
+    told = [{"before": before.split(","), "computed": blocks} for before, *blocks in lines]
+    print(json.dumps({"whole": whole, "killed": files(), "children": told}))
+
+
+main()

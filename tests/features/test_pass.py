@@ -1,9 +1,6 @@
 """The pass over the pictures: what makes it run again, what does not, and what a kill costs."""
 
-import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from features.parts import CHANNELS, settings, write_weights
-from support import environment
+from fixtures import kills
 
 import zoo
 from zoo_core.data.datasets import open_dataset
@@ -223,30 +220,14 @@ def test_numbers_that_float16_cannot_hold_are_not_kept(features, tmp_path):
 # ---------------------------------------------------------------- killed
 
 
-def kill(weights: Path, cache: Path, kills: int, images: int) -> dict:
-    arguments = map(str, (HERE / "kill_driver.py", weights, kills, 0, images))
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        env=environment(ZOO_CACHE=str(cache), PYTHONPATH=str(HERE.parent)),
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
-@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_again_and_again_it_ends_with_the_same_bytes(weights, tmp_path, kills):
-    images = BLOCK * (kills + 1)  # a child commits one block at most: work is left for each kill
-    whole = kill(weights, tmp_path / "whole", 0, images)
-    killed = kill(weights, tmp_path / "killed", kills, images)
-    assert killed["killed"] == kills
-    assert killed["files"] == whole["files"] and len(whole["files"]) == 2
-    computed = [name for child in killed["children"] for name in child["computed"]]
-    assert len(computed) > len(set(computed)) >= kills  # some kills cost the block in work
-    for child in killed["children"]:
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_again_and_again_it_ends_with_the_same_bytes(weights, tmp_path, count):
+    images = BLOCK * (count + 1)
+    done = kills.drive(HERE / "kill_driver.py", tmp_path, weights, count, 0, images)
+    assert done["killed"] == done["whole"] and len(done["whole"]) == 2
+    assert len(done["children"]) == count + 1
+    for child in done["children"]:
         assert not set(child["computed"]) & set(child["before"])
 
 
