@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from zoo_core.io.process import WAITING
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -13,6 +15,7 @@ def environment(**changes: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ZOO_", "COV_")) and name != "PYTHONDONTWRITEBYTECODE"
+        if not name.startswith(("ZOO_", "COV_"))
+        and name not in ("PYTHONDONTWRITEBYTECODE", *WAITING)  # torch here may have set these
     }
     return kept | changes

@@ -185,7 +185,7 @@ def test_bad_input_is_a_sentence_and_changes_nothing(
     ("asked", "sentence"),
     [
         ({"space": {"model.dropout": "uniform:0:3"}}, "cannot be built with these options"),
-        ({"subset": 0.001}, "pictures leaves none for validation"),
+        ({"subset": 0.001}, "images leaves none for validation"),
         ({"device": "tpu"}, "tpu"),
         ({"space": {"task.beta": [1, 2]}, "searcher": "grid"}, "has no option 'beta'"),
         ({"augment": ("flop",)}, "flop"),
