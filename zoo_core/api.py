@@ -190,7 +190,7 @@ def predict(run: Any, pictures: Any, *, top: int = 5) -> list[Prediction]:
     run: a run, weights, or a model that `zoo.load` returned. pictures: one, or several of them;
     an array of four dimensions is several.
     """
-    from zoo_core.use.predict import predict_pictures
+    from zoo_core.use.predict import predict_images
 
     model = str(run) if isinstance(run, str | Path) else run
-    return predict_pictures(model, _several(pictures), top=top)
+    return predict_images(model, _several(pictures), top=top)

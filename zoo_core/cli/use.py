@@ -69,9 +69,9 @@ def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | 
       zoo predict latest holiday/ --top 1
       zoo predict latest *.png --json
     """
-    from zoo_core.use.predict import predict_pictures
+    from zoo_core.use.predict import predict_images
 
-    predictions = predict_pictures(run, pictures, top=top, runs=runs)
+    predictions = predict_images(run, pictures, top=top, runs=runs)
     document = []
     for one in predictions:
         classes = [{"name": name, "probability": round(share, 6)} for name, share in one.classes]

@@ -99,12 +99,12 @@ def check_names(owner: str, given: Iterable[str], known: Collection[str]) -> Non
 
 
 @contextmanager
-def os_errors(sentence: str) -> Iterator[None]:
+def os_errors(sentence: str, kind: type[ZooError] = ZooError, hint: str = "") -> Iterator[None]:
     """Turn an OSError into the sentence that says what could not be done, and why."""
     try:
         yield
     except OSError as error:
-        raise ZooError(f"{sentence}: {error.strerror or error}") from error
+        raise kind(f"{sentence}: {error.strerror or error}", hint) from error
 
 
 class Finding(AssertionError):

@@ -1,7 +1,6 @@
 """The card of published weights: README.md, for people and for the Hub's own pages.
 
-Written from an entry and from how it was trained, without the time of publishing: the same run has
-the same card.
+It does not tell the time of publishing, so that the same run has the same card.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
 
 ## Figures
 
-| measured on the {split} split, {training["dataset"][split]:,} pictures | |
+| measured on the {split} split, {training["dataset"][split]:,} images | |
 |---|---|
 {_rows(scores)}
 ## Use it
@@ -91,22 +90,19 @@ $ pip install {weights.distribution}
 
 def _front(weights: Weights, kinds: Sequence[str], split: str) -> str:
     """YAML; every value is written as JSON, which is YAML as well and needs no library."""
-    task = TASKS.get(kinds[0], "image-classification")
+    task, data = TASKS.get(kinds[0], "image-classification"), weights.dataset
     metrics = [
         {"type": name.partition("_")[2], "name": name, "value": value, "verified": False}
         for name, value in weights.metrics.items()
     ]
-    results = {
-        "task": {"type": task},
-        "dataset": {"type": weights.dataset, "name": weights.dataset, "split": split},
-        "metrics": metrics,
-    }
+    dataset = {"type": data, "name": data, "split": split}
+    results = {"task": {"type": task}, "dataset": dataset, "metrics": metrics}
     fields: dict[str, Any] = {
         **({"license": weights.license} if weights.license else {}),
         "library_name": "zoo",
         "pipeline_tag": task,
         "tags": ["zoo", weights.model],
-        "datasets": [weights.dataset],
+        "datasets": [data],
         "model-index": [{"name": weights.name, "results": [results] if metrics else []}],
     }
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in fields.items())
@@ -117,13 +113,13 @@ def _rows(table: Mapping[str, str]) -> str:
 
 
 def _use(kinds: Sequence[str], reference: str) -> str:
-    """How to use it, in code: what classifies predicts, what generates is asked for samples."""
+    """How to use it, in code: what classifies predicts, what generates draws samples."""
     parts = []
     if "generation" in kinds:
         parts.append(f"```console\n$ zoo generate {reference}\n```\n")
     if set(kinds) != {"generation"}:
         code = f'import zoo\n\nmodel = zoo.load("{reference}")\n'
-        parts.append(f'```python\n{code}print(zoo.predict(model, "picture.jpg"))\n```')
+        parts.append(f'```python\n{code}print(zoo.predict(model, "image.jpg"))\n```')
     return "\n".join(parts).rstrip()
 
 
@@ -134,7 +130,7 @@ def _training(training: Mapping[str, Any], frozen: bool) -> str:
     early, best = result["stopped_early"], result["best_epoch"]
     versions = [f"{n} {place[n]}" for n in ("zoo-core", "python", "numpy", "torch") if n in place]
     remarks = {  # sentence -> whether it is true of this run
-        f"{kept:,} pictures of the training set were kept out to choose by.": kept,
+        f"{kept:,} images of the training set were kept out to choose by.": kept,
         WHOLE: not kept,
         "It stopped early, when the validation loss no longer fell.": early,
         f"The best epoch of the validation loss was {best}.": best,
@@ -143,11 +139,11 @@ def _training(training: Mapping[str, Any], frozen: bool) -> str:
         "It did not start from random weights but from trained ones.": training["init"],
     }
     sentences = [
-        f"One run with seed {recipe['seed']}, on {data['train']:,} pictures for "
+        f"One run with seed {recipe['seed']}, on {data['train']:,} images for "
         f"{result['epochs']} epoch(s), {duration(result['seconds'])} of training on "
         f"{place.get('device', '?')} ({place.get('processor', 'unknown processor')}).",
         "It is a single run: its figures do not say how much another seed would change them; "
-        f"the test set has {data['test']:,} pictures.",
+        f"the test set has {data['test']:,} images.",
         *(sentence for sentence, true in remarks.items() if true),
         f"Versions: {', '.join(versions)}. The data has the digest `{data['digest'][:16]}`.",
     ]

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import structs
 
 from zoo_core.io.documents import write_document
-from zoo_core.io.errors import HubError, UsageError, WeightsError
+from zoo_core.io.errors import HubError, UsageError, WeightsError, os_errors
 from zoo_core.io.files import atomic_write, lock_of, user_manifest
 from zoo_core.io.tensors import FLOATS, to_bytes
 from zoo_core.publish.card import card, training_of
@@ -46,7 +46,7 @@ TOLERANCE = 0.001  # of accuracy that a smaller dtype may cost
 
 @dataclass(frozen=True)
 class Publication:
-    """Everything that is to be published and, once it is, as which revision."""
+    """All that is to be published and, once it is, its revision."""
 
     weights: Weights
     verified: Verified
@@ -63,10 +63,7 @@ class Publication:
 
 
 def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = False) -> Publication:
-    """Check a run and describe what its publication would be.
-
-    full: with the backbone inside, where the run's own file only names it.
-    """
+    """Check a run and describe its publication. full: with the frozen backbone inside."""
     repository, revision = open_repository(to)
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
@@ -79,9 +76,15 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = Fa
 def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Weights, Verified]:
     """What a list would say about the weights of a run, once these are checked."""
     verified = check(of_run(run))
-    entry, *_ = verified.model
-    if full:
-        verified = _whole(verified)
+    entry, config, framework = verified.model
+    if full:  # the same model in a file that needs no other one; it is kept in the run
+        config, tensors = framework.whole(entry, config, verified.tensors)
+        metadata = json.loads(verified.header.metadata["zoo"]) | {"config": config}
+        path = verified.located.path.with_name(FULL)
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(to_bytes(tensors, json.dumps(metadata, sort_keys=True)))
+        there = replace(verified.located, path=path, config=config, sha256="", bytes=None)
+        verified = check(there)
     located, document = verified.located, verified.located.run
     dtypes = {place.dtype for place in verified.header.places.values()} & set(FLOATS)
     if len(dtypes) != 1:
@@ -117,17 +120,6 @@ def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Wei
     return manifest.parse(encoded, Weights, f"the entry of {run.name}"), verified
 
 
-def _whole(verified: Verified) -> Verified:
-    """The same model in a file that needs no other one; it is kept in the run."""
-    entry, config, framework = verified.model
-    config, tensors = framework.whole(entry, config, verified.tensors)
-    told = json.loads(verified.header.metadata["zoo"]) | {"config": config}
-    path = verified.located.path.with_name(FULL)
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(to_bytes(tensors, json.dumps(told, sort_keys=True)))
-    return check(replace(verified.located, path=path, config=config, sha256="", bytes=None))
-
-
 def _recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """What differs from a plain Recipe(), in the words of --set, without paths of this disk."""
     kept: dict[str, Any] = {}
@@ -145,7 +137,7 @@ def _is_path(value: Any) -> bool:
 
 
 def _refuse_taken_name(weights: Weights) -> None:
-    """Before anything is sent: what could not be listed afterwards."""
+    """Refuse, before anything is sent, what could not be listed afterwards."""
     listed, problems = manifest.all_weights()
     if USERS in problems:
         raise problems[USERS]
@@ -192,23 +184,19 @@ def ship(
 ) -> Weights:
     """Put the weights of a run into the folder of a package, and list them there."""
     if not (package / "__init__.py").is_file():
-        raise UsageError(
-            f"{package} is not a Python package: it has no __init__.py",
-            "name the folder that holds plugin.py, package:zoo-mixer/zoo_mixer for example",
-        )
+        hint = "name the folder that holds plugin.py, package:zoo-mixer/zoo_mixer for example"
+        raise UsageError(f"{package} is not a Python package: it has no __init__.py", hint)
     weights, verified = _entry_of(run, tag, license)
     file = f"weights/{weights.name}.safetensors"
     path, same = package / file, dtype == weights.dtype
     content = verified.located.path.read_bytes() if same else _converted(verified, dtype)
-    try:
+    with os_errors(f"{path} could not be written", WeightsError):
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)
             located = replace(verified.located, path=temporary, sha256="", bytes=None, dtype=dtype)
             copy = check(located)
             figures = _figures_of_copy(copy, verified)
         write_document(path.with_suffix(".json"), training_of(verified.located.run))
-    except OSError as error:
-        raise WeightsError(f"{path} could not be written: {error.strerror}") from error
     weights = structs.replace(
         weights, file=file, sha256=copy.sha256, bytes=copy.bytes, dtype=dtype,
         metrics=weights.metrics | figures, sources=(f"package:{file}",),
@@ -252,12 +240,8 @@ def _figures_of_copy(copy: Verified, verified: Verified) -> dict[str, float]:
 
 def shipped(plugins: Sequence[str] = ()) -> list[Weights]:
     """The weights that installed plugins bring along, all or those of some plugins or packages."""
-    return [
-        weights
-        for _, weights in manifest.all_weights()[0]
-        if packaged_file(weights)
-        and (not plugins or {weights.plugin, weights.distribution} & set(plugins))
-    ]
+    listed = [weights for _, weights in manifest.all_weights()[0] if packaged_file(weights)]
+    return [w for w in listed if not plugins or {w.plugin, w.distribution} & set(plugins)]
 
 
 def plan_shipped(weights: Weights, organisation: str) -> Publication:
@@ -274,18 +258,16 @@ def plan_shipped(weights: Weights, organisation: str) -> Publication:
     try:
         text = card(weights, json.loads(told.read_text("utf-8")), repository.reference)
     except (OSError, ValueError, LookupError) as error:
-        raise WeightsError(
-            f"{told} does not say how {weights.name} was trained: {error}",
-            "zoo publish RUN --to package:FOLDER writes it",
-        ) from error
+        what = f"{told} does not say how {weights.name} was trained: {error}"
+        raise WeightsError(what, "zoo publish RUN --to package:FOLDER writes it") from error
     return Publication(weights, check(of_weights(weights, path)), text, repository)
 
 
 def list_shipped() -> None:
     """Bring your manifest up to date with the lists of the plugins in this clone.
 
-    In `make manifest` that is weights_manifest.json, which ZOO_MANIFEST names. What a repository
-    holds stays listed, as long as the bytes are the same.
+    `make manifest` does that to weights_manifest.json, which it names in ZOO_MANIFEST. What a
+    repository holds stays listed as long as the bytes are the same.
     """
     plugins = manifest.core_manifest().parent / "plugins"
     listed = [weights for who, weights in manifest.all_weights()[0] if who != USERS]

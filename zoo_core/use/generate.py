@@ -1,17 +1,17 @@
 """Samples of a generative model, and how far they are from real images.
 
 Samples are drawn through the `generate` capability that an entry declares. The feature distance
-compares them with the test set in the eyes of a classifier of our own: it is the Frechet distance
-between two Gaussians, fitted to the classifier's features of both. It is not FID, which uses
-another network, and it compares with nothing that was not measured with the same weights. How near
-samples could come, as many images of the training set show.
+compares them with the test set: it is the Frechet distance between two Gaussians, fitted to the
+features that a classifier of our own finds in both. It is not FID, which uses another network, and
+is comparable only if measured with the same weights. As many images of the training set show how
+near samples could come.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from zoo_core.io.files import cache_dir
 from zoo_core.io.tensors import write
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.registry import registry
-from zoo_core.use.load import as_input, capability, load, load_model
+from zoo_core.use.load import as_input, blocks, capability, load, load_model
 from zoo_core.weights.references import obtain
 from zoo_core.weights.verify import Located, read_tensors
 
@@ -75,12 +75,20 @@ class Sampler:
     names: tuple[str, ...]  # of its conditions
 
     def draw(self, noise: np.ndarray, chosen: np.ndarray | None) -> Samples:
-        blocks = [
-            self._block(noise[part], None if chosen is None else chosen[part])
-            for part in _blocks(len(noise), BLOCK)
-        ]
+        """The samples of this noise, block by block."""
+        p, found = self.preprocess, []
+        for part in blocks(len(noise), BLOCK):
+            drawn = self.generator.draw(noise[part], None if chosen is None else chosen[part])
+            wanted = (len(noise[part]), p.channels, p.size, p.size)
+            shape = getattr(drawn, "shape", type(drawn).__name__)
+            if not isinstance(drawn, np.ndarray) or shape != wanted:
+                raise PluginError(
+                    f"{type(self.generator).__name__} must draw an array {wanted}, not {shape}",
+                    "docs/hooks.md says what the capability returns",
+                )
+            found.append(to_pixels(drawn, p))
         names = () if chosen is None else tuple(self.labels[i] for i in chosen)
-        return Samples(np.concatenate(blocks), names)
+        return Samples(np.concatenate(found), names)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -89,17 +97,6 @@ class Sampler:
             name if self.names.count(name) == 1 else f"{name} {self.names[: i + 1].count(name)}"
             for i, name in enumerate(self.names)
         )
-
-    def _block(self, noise: np.ndarray, chosen: np.ndarray | None) -> np.ndarray:
-        drawn, p = self.generator.draw(noise, chosen), self.preprocess
-        wanted = (len(noise), p.channels, p.size, p.size)
-        shape = getattr(drawn, "shape", type(drawn).__name__)
-        if not isinstance(drawn, np.ndarray) or shape != wanted:
-            raise PluginError(
-                f"{type(self.generator).__name__} must draw an array {wanted}, not {shape}",
-                "docs/hooks.md says what the capability returns",
-            )
-        return to_pixels(drawn, p)
 
     def noise(self, count: int, seed: int) -> np.ndarray:
         """The first rows are the same, however many there are."""
@@ -188,10 +185,6 @@ def to_pixels(images: np.ndarray, preprocess: Preprocess) -> np.ndarray:
     return np.asarray(np.clip(np.rint(255 * unit), 0, 255), np.uint8)
 
 
-def _blocks(count: int, size: int) -> list[slice]:
-    return [slice(start, start + size) for start in range(0, count, size)]
-
-
 # ---------------------------------------------------------------- feature distance
 
 
@@ -202,17 +195,12 @@ class Statistics:
 
 
 def feature_distance(
-    source: Sampler,
-    data: Dataset,
-    classifier: str,
-    *,
-    seed: int = 0,
-    runs: Path | None = None,
+    source: Sampler, data: Dataset, classifier: str, *, seed: int = 0, runs: Path | None = None
 ) -> dict[str, Any]:
     """How far samples are from the test set, and all that this depends on.
 
-    It takes as many of both, at most MOST, and as many images of the training set, which is None
-    where that is too small.
+    It takes as many of both, at most MOST. The distance of as many training images is None where
+    there are fewer.
     """
     judge = load(classifier, runs=runs)
     about, test = judge.zoo, data.test
@@ -229,10 +217,19 @@ def feature_distance(
     say(f"Comparing {count:,} samples with as many images of {data.name}'s test set ...")
 
     def of(split: Split, name: str) -> Statistics:
-        # Any of them: the images of a folder lie there class by class.
-        some = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
-        key = f"{about.digest}/{data.digest}/{count}/{name}"
-        return _kept(key, lambda: statistics(judge, split.images[some]))
+        """Of `count` images; the cache names them by all that decides them."""
+        key = f"statistics/{about.digest}/{data.digest}/{count}/{name}"
+        file = f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.safetensors"
+        # In a folder of their own, beside the features of frozen backbones, which are listed.
+        path = cache_dir("features") / "statistics" / file
+        try:
+            return Statistics(**read_tensors(path))
+        except (TypeError, ZooError):  # not there, or damaged: it can be made again
+            # Any of them: the images of a folder lie there class by class.
+            some = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
+            made = statistics(judge, split.images[some])
+        write(path, vars(made))
+        return made
 
     real = of(test, "test")
     train = of(data.train, "train") if len(data.train) >= count else None
@@ -252,7 +249,7 @@ def statistics(judge: Any, images: np.ndarray) -> Statistics:
     look = capability(judge.zoo.entry, "features")
     found = [
         np.asarray(look(judge, as_input(judge, images[part])), np.float64)
-        for part in _blocks(len(images), COMPARED)
+        for part in blocks(len(images), COMPARED)
     ]
     features = np.concatenate(found)  # (n, d)
     return Statistics(features.mean(0), np.atleast_2d(np.cov(features, rowvar=False)))
@@ -267,16 +264,3 @@ def frechet(one: Statistics, other: Statistics) -> float:
     apart = ((one.mean - other.mean) ** 2).sum()
     total = np.trace(one.covariance) + np.trace(other.covariance)
     return float(max(0.0, apart + total - 2 * np.sqrt(np.maximum(inner, 0)).sum()))
-
-
-def _kept(key: str, make: Callable[[], Statistics]) -> Statistics:
-    """Statistics from the cache, where they are named by what decides them; made if need be."""
-    name = hashlib.sha256(f"statistics/{key}".encode()).hexdigest()
-    # In a folder of their own, beside the features of frozen backbones, which are listed.
-    path = cache_dir("features") / "statistics" / f"{name[:32]}.safetensors"
-    try:
-        return Statistics(**read_tensors(path))
-    except (TypeError, ZooError):  # not there, or damaged: it can be made again
-        made = make()
-    write(path, vars(made))
-    return made

@@ -131,6 +131,11 @@ def capability(entry: ModelEntry, name: str) -> Any:
     return resolve(entry.capabilities[name], f"model {entry.name!r}")
 
 
+def blocks(count: int, size: int) -> list[slice]:
+    """Slices of at most `size` that cover `count` rows."""
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
 def as_input(model: Any, images: Any) -> Any:
     """Images (h, w, c), files or PIL images as the batch that a loaded model takes."""
     about = model.zoo

@@ -19,7 +19,7 @@ from zoo_core.io.errors import UsageError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Framework, framework_of
 from zoo_core.spec.recipe import Recipe
-from zoo_core.use.load import as_input, capability, load, load_model, loaded
+from zoo_core.use.load import as_input, blocks, capability, load, load_model, loaded
 from zoo_core.use.metrics import ClassificationTotals, softmax
 from zoo_core.weights.references import obtain
 
@@ -42,11 +42,9 @@ def measure_model(
     recipe: Recipe,
     scores: np.ndarray | None = None,
 ) -> tuple[dict[str, Any], np.ndarray | None, float | None]:
-    """Figures of a split, whatever the task is.
+    """Figures of a split; of what classifies also all probabilities, and milliseconds per image.
 
-    For what classifies also the probabilities of every image, and the milliseconds that one takes.
-    The loss is the task's. That of a classifier is always cross-entropy. scores: of a classifier,
-    where somebody has them already.
+    The loss is the task's; that of a plain classifier is cross-entropy. scores: if known already.
     """
     images = data.split(split)
     assert images is not None
@@ -61,8 +59,7 @@ def measure_model(
     logits, ms = cached or _scores(framework, model, loader, scores)
     totals = ClassificationTotals(len(data.classes))
     if images.labels is not None:
-        for start in range(0, len(logits), size):
-            part = slice(start, start + size)
+        for part in blocks(len(logits), size):
             totals.add(logits[part], images.labels[part])
     named = totals.summary() | totals.details(data.classes)
     without_loss = {name: value for name, value in named.items() if name != "loss"}
@@ -72,10 +69,7 @@ def measure_model(
 def _scores(
     framework: Framework, model: Any, loader: Loader, known: np.ndarray | None
 ) -> tuple[np.ndarray, float]:
-    """What a model says of every image, and milliseconds for each.
-
-    Where that is known, one batch is enough to tell the time.
-    """
+    """The scores of every image, and milliseconds for each; one batch tells them if known."""
     found: list[np.ndarray] = []
     seconds, images = 0.0, 0
     for batch in loader.epoch(0):
@@ -97,10 +91,8 @@ def measure(
     named = entry.classifies  # what gives no classes needs no labels
     if named and data.classes != about.classes:
         known = ", ".join(about.classes[:5])
-        raise UsageError(
-            f"{about.source} knows other classes than {data.name}: {known}...",
-            "--dataset takes one with the same classes",
-        )
+        what = f"{about.source} knows other classes than {data.name}: {known}..."
+        raise UsageError(what, "--dataset takes one with the same classes")
     images = data.split(split)
     if images is None or not len(images) or (named and images.labels is None):
         raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
@@ -126,7 +118,7 @@ def evaluate_run(
     return {"run": located.source if located.run else reference, **figures}
 
 
-def predict_pictures(
+def predict_images(
     reference: Any, images: Sequence[Any], *, top: int = 5, runs: Path | None = None
 ) -> list[Prediction]:
     """Classify files, folders, PIL images or arrays, in batches."""
@@ -142,10 +134,10 @@ def predict_pictures(
             f"{what} has no names for its classes: it is untrained, or has a new head",
             "zoo train gives it some; call the model itself for its scores",
         )
-    named, framework = list(_images(images)), framework_of(entry)
+    named, framework = list(_named(images)), framework_of(entry)
     predictions: list[Prediction] = []
-    for start in range(0, len(named), EVALUATION_BATCH):
-        names, chunk = zip(*named[start : start + EVALUATION_BATCH], strict=True)
+    for part in blocks(len(named), EVALUATION_BATCH):
+        names, chunk = zip(*named[part], strict=True)
         scores = softmax(framework.predict_batch(model, as_input(model, chunk)))
         for name, row in zip(names, scores, strict=True):
             best = row.argsort()[::-1][:top]
@@ -153,11 +145,24 @@ def predict_pictures(
     return predictions
 
 
-def _images(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """(name, image), with folders replaced by the images in them."""
+def _named(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """(name, image), with folders replaced by the images in them.
+
+    An array is as an image is kept: uint8, (h, w) or (h, w, 1, 3 or 4).
+    """
     for number, image in enumerate(given, 1):
         if not isinstance(image, str | Path):
-            _check_image(f"image {number}", image)
+            what = f"a {type(image).__name__}"
+            good = hasattr(image, "convert") and hasattr(image, "getbands")  # a PIL image
+            if isinstance(image, np.ndarray):
+                what = f"an array of {image.dtype}, {image.shape}"
+                shaped = image.ndim > 1 and image.shape[2:] in ((), (1,), (3,), (4,))
+                good = image.dtype == np.uint8 and shaped and image.size > 0
+            if not good:
+                raise UsageError(
+                    f"image {number} is {what}, which is not an image",
+                    "give files, folders, PIL images, or uint8 arrays of (h, w) or (h, w, 3)",
+                )
             yield f"image {number}", image
         elif (path := Path(image)).is_dir():
             inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
@@ -169,22 +174,6 @@ def _images(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
             yield str(path), path
         else:
             raise UsageError(f"there is no image {image}", "name a file or a folder that is here")
-
-
-def _check_image(name: str, image: Any) -> None:
-    """A PIL image, or an array as an image is kept: uint8, (h, w) or (h, w, 1, 3 or 4)."""
-    what = f"a {type(image).__name__}"
-    if isinstance(image, np.ndarray):
-        what = f"an array of {image.dtype}, {image.shape}"
-        shaped = image.ndim > 1 and image.shape[2:] in ((), (1,), (3,), (4,))
-        good = image.dtype == np.uint8 and shaped and image.size > 0
-    else:
-        good = hasattr(image, "convert") and hasattr(image, "getbands")
-    if not good:
-        raise UsageError(
-            f"{name} is {what}, which is not an image",
-            "give files, folders, PIL images, or uint8 arrays of (h, w) or (h, w, 3)",
-        )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from zoo_core.io.documents import strict_loads
-from zoo_core.io.errors import ManifestError
+from zoo_core.io.errors import ManifestError, os_errors
 from zoo_core.io.files import atomic_write, locked, read_bytes, user_manifest
 from zoo_core.io.tensors import FLOATS
 from zoo_core.spec.plugins import load_plugins
@@ -48,7 +48,7 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 class Weights(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False
 ):  # gc=False: entries hold no cycles, and 10,000 of them are read twice as fast
-    """One published weight file, as a list describes it. All fields must be there."""
+    """One published weight file, as a list describes it. All fields are required."""
 
     name: str  # model.tag
     model: str  # a name of the registry, never an import path
@@ -195,20 +195,14 @@ def _surely_unique(data: bytes, found: Weights | Manifest) -> bool:
 
 
 def read(path: Path, package: str = "") -> list[Weights]:
-    """The entries of a list in a file. package: that the list is in, where it is in one."""
-    try:
+    """The entries of a list; those of a package's list get its name into each `package:PATH`."""
+    with os_errors(f"{path} cannot be read", ManifestError):
         data = read_bytes(path, LARGEST)
-    except OSError as error:
-        raise ManifestError(f"{path} cannot be read: {error.strerror}") from error
     entries = parse(data, Manifest, str(path)).weights
-    return [_in_package(weights, package) for weights in entries] if package else entries
-
-
-def _in_package(weights: Weights, package: str) -> Weights:
-    """The entry of a plugin's list, with the package in each `package:PATH`."""
-    inside = re.compile(r"package:(?=[^:]*$)")
-    sources = (inside.sub(f"package:{package}:", source) for source in weights.sources)
-    return replace(weights, sources=tuple(sources))
+    if not package:
+        return entries
+    bare, named = re.compile(r"package:(?=[^:]*$)"), f"package:{package}:"
+    return [replace(w, sources=tuple(bare.sub(named, s) for s in w.sources)) for w in entries]
 
 
 def core_manifest() -> Path:
@@ -225,7 +219,9 @@ def all_weights() -> tuple[list[Listed], dict[str, ManifestError]]:
     """
     merged: dict[tuple[str, str, str], Listed] = {}
     problems: dict[str, ManifestError] = {}
-    for who, package, path in _manifests():
+    user, core = user_manifest(), core_manifest()
+    lists = [(USERS, "", user), *([(CORE, "", core)] if core != user else []), *of_plugins()]
+    for who, package, path in lists:
         try:
             entries = read(path, package) if path.exists() else []
         except ManifestError as error:
@@ -239,13 +235,6 @@ def all_weights() -> tuple[list[Listed], dict[str, ManifestError]]:
     own = {key[:2] for key, (who, _) in merged.items() if who == f"plugin {key[0]!r}"}
     listed = [one for key, one in merged.items() if one[0] != CORE or key[:2] not in own]
     return listed, problems
-
-
-def _manifests() -> Iterator[tuple[str, str, Path]]:
-    yield USERS, "", user_manifest()
-    if core_manifest() != user_manifest():
-        yield CORE, "", core_manifest()
-    yield from of_plugins()
 
 
 def of_plugins() -> Iterator[tuple[str, str, Path]]:
@@ -276,14 +265,14 @@ def write(path: Path, weights: Iterable[Weights]) -> None:
     manifest = Manifest(version=VERSION, weights=sorted(weights, key=lambda one: one.name))
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
     parse(text, Manifest, str(path))  # msgspec checks what it reads, not what it is given
-    with _writing(path), atomic_write(path) as temporary:
+    with os_errors(f"{path} could not be written", ManifestError), atomic_write(path) as temporary:
         temporary.write_bytes(text)
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[dict[str, Weights]]:
     """The entries of a list by name, to be changed; written back when the block ends well."""
-    with _writing(path):
+    with os_errors(f"{path} could not be written", ManifestError):
         path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path, lambda: None):
         # A list that cannot be read is never overwritten: it may hold the only copy.
@@ -292,11 +281,3 @@ def changing(path: Path) -> Iterator[dict[str, Weights]]:
         yield entries
         if list(entries.values()) != before:
             write(path, entries.values())
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ManifestError(f"{path} could not be written: {error.strerror}") from error

@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from zoo_core.io.errors import AmbiguousName, UnknownName, WeightsError, ZooError, did_you_mean
+from zoo_core.io.errors import AmbiguousName, UnknownName, WeightsError, did_you_mean, os_errors
 from zoo_core.io.files import cache_dir, read_bytes
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run, find_run
@@ -26,7 +26,7 @@ from zoo_core.weights.manifest import Listed, Weights, all_weights, packaged_fil
 from zoo_core.weights.repository import CONFIG, Repository, is_repository, open_repository
 from zoo_core.weights.verify import Located, Verified, check, told
 
-RUN_NAME = re.compile(r".+-\d{8}T\d{6}Z(-\d+)?")
+NOT_LISTED = re.compile(r"latest|.+\.safetensors|.+-\d{8}T\d{6}Z(-\d+)?")  # a run or a file
 SAME = {one.name for one in fields(Located)} & {*Weights.__struct_fields__} - {"model"}
 SHOWS = "zoo list --weights shows what can be loaded"
 
@@ -46,8 +46,7 @@ def obtain(reference: str, runs: Path | None = None, *, tensors_only: bool = Fal
     if weights is None:
         return check(_of_file_or_run(reference, runs), tensors_only=tensors_only)
     path, verified = store.obtain(
-        weights,
-        lambda path: check(of_weights(weights, path, reference), tensors_only=tensors_only),
+        weights, lambda at: check(of_weights(weights, at, reference), tensors_only=tensors_only)
     )
     if repository:
         store.note(*repository, weights)
@@ -59,7 +58,7 @@ def obtain_anew(repository: Repository, commit: str, folder: Path) -> Verified:
     weights, path = store.ask(repository, commit), folder / "fetched.safetensors"
     with store.keeping(path):
         return store.fetch_from(
-            repository, commit, weights, path, lambda path: check(of_weights(weights, path))
+            repository, commit, weights, path, lambda at: check(of_weights(weights, at))
         )
 
 
@@ -70,19 +69,13 @@ def published(reference: str) -> Weights | None:
     """The entry of published weights, by name or by repository; None for a run or a file."""
     if is_repository(reference):
         return store.look_up(*open_repository(reference))
-    return look_up_name(reference) if _is_name(reference) else None
-
-
-def _is_name(reference: str) -> bool:
-    """Whether a reference is a name of the lists, rather than a run."""
-    if reference == "latest" or reference.endswith(".safetensors"):
-        return False
-    if RUN_NAME.fullmatch(reference) or is_path(reference):
-        return False
+    if NOT_LISTED.fullmatch(reference) or is_path(reference):
+        return None
     bare = reference.rpartition("/")[2]
-    if bare.partition(".")[0] in registry().models:
-        return True
-    return any(bare in (weights.name, weights.model) for _, weights in all_weights()[0])
+    known = bare.partition(".")[0] in registry().models
+    if known or any(bare in (weights.name, weights.model) for _, weights in all_weights()[0]):
+        return look_up_name(reference)
+    return None
 
 
 def look_up_name(name: str) -> Weights:
@@ -203,7 +196,7 @@ def of_run(run: Run, reference: str = "") -> Located:
             ),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ZooError(f"{run.settings_file} is damaged: {describe(error)}") from error
+        raise WeightsError(f"{run.settings_file} is damaged: {describe(error)}") from error
 
 
 def _of_file(path: Path) -> Located:
@@ -214,10 +207,8 @@ def _of_file(path: Path) -> Located:
         return of_run(Run(path.parent), str(path))
     beside = path.parent / CONFIG
     if beside.exists():
-        try:
+        with os_errors(f"{beside} cannot be read", WeightsError):
             data = read_bytes(beside, manifest.LARGEST_ENTRY)
-        except OSError as error:
-            raise WeightsError(f"{beside} cannot be read: {error.strerror}") from error
         weights = manifest.parse(data, Weights, str(beside))
         if weights.file.rpartition("/")[2] == path.name:
             return of_weights(weights, path, str(path))

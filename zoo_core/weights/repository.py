@@ -36,15 +36,13 @@ REACHABLE_SECONDS = 2.0  # the client itself would try for 23
 ANSWER_SECONDS = 10.0
 BESIDE = {".gitattributes", ".gitignore", "LICENSE", CARD}  # in a repository without weights
 OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
+PUBLISHED = "was it published with zoo publish?"
 LOGIN = "hf auth login, or a token in HF_TOKEN"
 SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a sentence, a hint
     "OfflineModeIsEnabled": ("{} is not asked, because the Hub's client is offline", ""),
     "GatedRepoError": ("{} is gated: its owner has to let you in", f"ask there; then {LOGIN}"),
     "RevisionNotFoundError": ("{} has no such revision", "without @REVISION it is the newest one"),
-    "RemoteEntryNotFoundError": (
-        "{} does not have that file",
-        "was it published with zoo publish?",
-    ),
+    "RemoteEntryNotFoundError": ("{} does not have that file", PUBLISHED),
     "LocalTokenNotFoundError": ("{} needs a token", LOGIN),
     "RepositoryNotFoundError": (
         "there is no repository {}, or it is not for everybody",
@@ -78,10 +76,7 @@ class Repository(Protocol):
         """Refuse a revision that does not hold files of these digests any more."""
 
     def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
-        """Put files in place as one commit and return it; the last one if it has the same bytes.
-
-        sha256: that of the weights.
-        """
+        """Put files, the weights with this sha256, in place as one commit; or find it there."""
 
 
 def is_repository(reference: str) -> bool:
@@ -152,23 +147,21 @@ class Folder:
         with self._reading(CARD):
             card = read_bytes(self._file(commit, CARD), LARGEST_ENTRY, follow=False)
         if _revision_of({CARD: hashlib.sha256(card).hexdigest(), **digests}) != commit:
-            what = f"its files are not those of revision {commit[:12]}"
-            raise HubError(
-                f"{self.reference} was changed after it was published: {what}",
-                "publish it again; a revision is never edited",
-            )
+            what = f"{self.reference} was changed after it was published"
+            hint = "publish it again; a revision is never edited"
+            raise HubError(f"{what}: its files are not those of revision {commit[:12]}", hint)
 
     def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
         texts = {name: text for name, text in files.items() if isinstance(text, bytes)}
         digests = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
         commit = _revision_of(dict.fromkeys(files, sha256) | digests)
+        main = self.path / "main"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with locked(self.path / "main", lambda: None):
+            with locked(main, lambda: None):
                 if not (self.path / commit).is_dir():
                     self._add(commit, files)
-                if not (self.path / "main").exists() or self.resolve("") != commit:
-                    with atomic_write(self.path / "main") as temporary:
+                if not main.exists() or self.resolve("") != commit:
+                    with atomic_write(main) as temporary:
                         temporary.write_text(f"{commit}\n", "ascii")
         except OSError as error:
             raise HubError(f"{self.path} cannot be published to: {error.strerror}") from error
@@ -176,14 +169,13 @@ class Folder:
 
     def _add(self, commit: str, files: Files) -> None:
         with temporary_folder(self.path / "main") as folder:
-            complete = folder / commit
             for name, content in files.items():
-                with atomic_write(complete / name) as temporary:
+                with atomic_write(folder / commit / name) as temporary:
                     if isinstance(content, bytes):
                         temporary.write_bytes(content)
                     else:
                         shutil.copyfile(content, temporary)
-            complete.rename(self.path / commit)
+            (folder / commit).rename(self.path / commit)
 
     def _file(self, commit: str, file: str) -> Path:
         path = self.path
@@ -229,9 +221,8 @@ def endpoint() -> str:
 class HuggingFace:
     """A repository of the Hugging Face Hub, through the Hub's own client.
 
-    The client compares sizes only, keeps damaged files for ever, and answers with exceptions of
-    three libraries. Here it fetches into a folder that the caller gives, past its own cache, and
-    whatever goes wrong is one sentence.
+    The client compares sizes only, keeps damaged files for ever, and raises exceptions of three
+    libraries. Here it fetches past its own cache, and whatever goes wrong is one sentence.
     """
 
     def __init__(self, name: str) -> None:
@@ -249,7 +240,7 @@ class HuggingFace:
     def stored(self, commit: str, file: str) -> tuple[str, int]:
         there = {one.rfilename: one.lfs for one in self._info(commit).siblings or ()}
         if file not in there:
-            raise HubError(f"{self.reference} has no {file}", "was it published with zoo publish?")
+            raise HubError(f"{self.reference} has no {file}", PUBLISHED)
         if there[file] is None:
             what = f"{self.reference} does not keep {file} as a large file"
             raise HubError(f"{what}, so that there is no digest to check it by")
@@ -291,10 +282,10 @@ class HuggingFace:
         there = info.siblings or ()
         known = {one.rfilename: one.lfs.sha256 if one.lfs else one.blob_id for one in there}
         for name, content in files.items():
-            same = sha256, ""
+            same = {sha256}
             if isinstance(content, bytes):  # Git's digest, unless the Hub keeps it as a large file
                 git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-                same = hashlib.sha256(content).hexdigest(), git
+                same = {hashlib.sha256(content).hexdigest(), git}
             if known.get(name) not in same:
                 return False
         return True
@@ -302,18 +293,17 @@ class HuggingFace:
     def _refuse_others(self, info: Any) -> None:
         """What somebody made in another way is not ours to write over."""
         there = {one.rfilename for one in info.siblings or ()}
-        if there - BESIDE and not (CONFIG in there and self._is_ours(info.sha)):
-            what = f"{self.reference} holds something that zoo publish did not put there"
-            raise HubError(what, "publish to a repository of another name")
-        if not there - BESIDE and CARD in there:
+        if CARD in there and not there - BESIDE:
             say(f"{self.reference}: its {CARD} is replaced; the history there keeps the old one")
-
-    def _is_ours(self, commit: str) -> bool:
-        with tempfile.TemporaryDirectory() as folder:
-            config = read_bytes(self.fetch(commit, CONFIG, Path(folder)), LARGEST_ENTRY)
-        with suppress(ManifestError):
-            return bool(parse(config, Weights, CONFIG))
-        return False
+        if not there - BESIDE:
+            return
+        if CONFIG in there:
+            with tempfile.TemporaryDirectory() as folder, suppress(ManifestError):
+                config = read_bytes(self.fetch(info.sha, CONFIG, Path(folder)), LARGEST_ENTRY)
+                parse(config, Weights, CONFIG)
+                return
+        what = f"{self.reference} holds something that zoo publish did not put there"
+        raise HubError(what, "publish to a repository of another name")
 
     def _info(self, revision: str) -> Any:
         if revision not in self._infos:

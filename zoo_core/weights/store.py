@@ -9,19 +9,18 @@ raises BadCopy for bytes that were not asked for. Any other WeightsError is fina
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from msgspec import json, structs
 
 from zoo_core.io.console import say, warn
-from zoo_core.io.errors import HubError, ManifestError, WeightsError
+from zoo_core.io.errors import HubError, ManifestError, WeightsError, os_errors
 from zoo_core.io.files import atomic_write, cache_dir, locked, read_bytes, temporary_folder
 from zoo_core.weights.manifest import LARGEST_ENTRY, Weights, is_packaged, packaged_file, parse
 from zoo_core.weights.repository import CONFIG, Repository, open_repository
@@ -40,10 +39,7 @@ def stored_file(weights: Weights) -> Path:
 
 def stored_digests() -> set[str]:
     """Which weights are here, without a look into them."""
-    try:
-        return {path.stem for path in cache_dir("weights").glob("*.safetensors")}
-    except OSError:
-        return set()
+    return {path.stem for path in cache_dir("weights").glob("*.safetensors")}
 
 
 def obtain(weights: Weights, check: Check[T]) -> tuple[Path, T]:
@@ -114,25 +110,19 @@ def fetch_from(
         return check(path) if good is None else good
 
 
-@contextmanager
-def keeping(path: Path) -> Iterator[None]:
+def keeping(path: Path) -> AbstractContextManager[None]:
     """What this machine's disk refuses, said in a sentence."""
-    try:
-        yield
-    except OSError as error:
-        what = f"weights cannot be kept in {path.parent}: {error.strerror or error}"
-        hint = "make room there, or choose another folder with ZOO_CACHE"
-        raise WeightsError(what, hint) from error
+    hint = "make room there, or choose another folder with ZOO_CACHE"
+    return os_errors(f"weights cannot be kept in {path.parent}", WeightsError, hint)
 
 
 def remove(weights: Weights) -> bool:
     """Delete the copy on this machine; whether there was one."""
     path = stored_file(weights)
-    if not path.exists() and not path.is_symlink():
-        return False
+    there = path.exists() or path.is_symlink()
     with keeping(path):
-        path.unlink()
-    return True
+        path.unlink(missing_ok=True)
+    return there
 
 
 # ---------------------------------------------------------------- repositories without a manifest
@@ -173,7 +163,7 @@ def note(repository: Repository, revision: str, weights: Weights) -> None:
     """Keep what a repository said, now that its weights are here and good."""
     for full in {f"{repository.reference}@{revision}", weights.sources[0]}:
         if _noted(full) != weights:
-            with contextlib.suppress(OSError), atomic_write(_note_file(full)) as temporary:
+            with suppress(OSError), atomic_write(_note_file(full)) as temporary:
                 temporary.write_bytes(json.encode(weights))
 
 

@@ -42,6 +42,7 @@ TOLD = {  # what a run, or a file on its own, must say about its model
     "classes": tuple[str, ...],
     "preprocess": dict[str, Value],
 }
+Arrays = dict[str, np.ndarray]
 Model = tuple[ModelEntry, dict[str, Any], Framework]  # its options in between
 CHANGED = "the plugin may have changed since; zoo plugins shows its version"
 
@@ -103,7 +104,11 @@ def check(located: Located, *, tensors_only: bool = False) -> Verified:
     if not tensors_only:
         if not located.model:
             located = _as_it_says(located, header)
-        preprocess = _preprocess(located)
+        try:
+            preprocess = Preprocess.from_dict(located.preprocess)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            what = f"the preprocessing that comes with {located.reference} cannot be used"
+            raise WeightsError(f"{what}: {describe(error)}") from error
         try:
             entry, config = model_of(located)
             built_by = entry, config, framework_of(entry)
@@ -117,18 +122,16 @@ def check(located: Located, *, tensors_only: bool = False) -> Verified:
     return Verified(located, digest, size, header, tensors, preprocess, built_by)
 
 
-def read_tensors(path: Path, *, sha256: str = "", size: int | None = None) -> dict[str, np.ndarray]:
+def read_tensors(path: Path, *, sha256: str = "", size: int | None = None) -> Arrays:
     """The tensors of a file of any model, read as strictly; "" and None where nobody knows."""
     header, arrays, *_ = _open(path, sha256, size)
-    return _check_tensors(path, header, arrays, None, "")
+    return _check_tensors(path, header, arrays)
 
 
 # ---------------------------------------------------------------- the file
 
 
-def _open(
-    path: Path, sha256: str, size: int | None
-) -> tuple[Header, dict[str, np.ndarray], str, int]:
+def _open(path: Path, sha256: str, size: int | None) -> tuple[Header, Arrays, str, int]:
     """Header, mapped tensors, digest and size of a file that is right as a whole."""
     try:
         with open_regular(path) as file:
@@ -165,12 +168,8 @@ def _header(path: Path, file: IO[bytes]) -> Header:
 
 
 def _check_tensors(
-    path: Path,
-    header: Header,
-    arrays: Mapping[str, np.ndarray],
-    spec: TensorSpec | None,
-    dtype: str,
-) -> dict[str, np.ndarray]:
+    path: Path, header: Header, arrays: Arrays, spec: TensorSpec | None = None, dtype: str = ""
+) -> Arrays:
     """The tensors, once they are known to fit.
 
     spec: names, shapes and dtypes of the model's tensors; None where nobody knows.
@@ -218,14 +217,6 @@ def _as_it_says(located: Located, header: Header) -> Located:
         what = f"{located.path} does not say which model it belongs to"
         raise WeightsError(what, "put the config.json of its repository beside it") from error
     return replace(located, **said)
-
-
-def _preprocess(located: Located) -> Preprocess:
-    try:
-        return Preprocess.from_dict(located.preprocess)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        what = f"the preprocessing that comes with {located.reference} cannot be used"
-        raise WeightsError(f"{what}: {describe(error)}") from error
 
 
 def told(**document: Any) -> dict[str, Any]:
