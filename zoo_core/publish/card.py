@@ -28,8 +28,6 @@ TOLD = {  # section of run.json -> what of it a card tells; nothing that names a
     "result": ("epochs", "seconds", "cpu_seconds", "best_epoch", "stopped_early"),
 }  # fmt: skip
 
-WHOLE = "It was trained on the whole training set and kept as it was after the last epoch."
-
 
 def training_of(document: Mapping[str, Any]) -> dict[str, Any]:
     """What run.json says of the training that a card tells."""
@@ -131,7 +129,7 @@ def _training(training: Mapping[str, Any], frozen: bool) -> str:
     versions = [f"{n} {place[n]}" for n in ("zoo-core", "python", "numpy", "torch") if n in place]
     remarks = {  # sentence -> whether it is true of this run
         f"{kept:,} images of the training set were kept out to choose by.": kept,
-        WHOLE: not kept,
+        "It was trained on the whole training set; the weights are the last epoch's.": not kept,
         "It stopped early, when the validation loss no longer fell.": early,
         f"The best epoch of the validation loss was {best}.": best,
         f"Only {subset:.0%} of the training set was used.": subset < 1,

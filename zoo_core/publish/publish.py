@@ -193,8 +193,8 @@ def ship(
     with os_errors(f"{path} could not be written", WeightsError):
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)
-            located = replace(verified.located, path=temporary, sha256="", bytes=None, dtype=dtype)
-            copy = check(located)
+            there = replace(verified.located, path=temporary, sha256="", bytes=None, dtype=dtype)
+            copy = check(there)
             figures = _figures_of_copy(copy, verified)
         write_document(path.with_suffix(".json"), training_of(verified.located.run))
     weights = structs.replace(
@@ -216,8 +216,8 @@ def _converted(verified: Verified, dtype: str) -> bytes:
     }
     large = [name for name, array in tensors.items() if not np.isfinite(array).all()]
     if large:
-        source = verified.located.source
-        raise WeightsError(f"{large[0]} of {source} has numbers too large for {dtype}")
+        named = f"{large[0]} of {verified.located.source}"
+        raise WeightsError(f"{named} has numbers too large for {dtype}")
     return to_bytes(tensors, verified.header.metadata.get("zoo", ""))
 
 

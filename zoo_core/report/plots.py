@@ -302,12 +302,12 @@ def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:
         axes.set_axis_off()
     for layer in range(layers if heads else 1):
         axes = panels.pop(layer * across)  # those of the layers before are gone
-        _show_image(axes, seen.picture, 1)
+        _show_image(axes, seen.image, 1)
         axes.set_title(f"layer {layer + 1}" if heads else "picture", fontsize=9, color=look.INK)
     shares = maps.reshape(-1, *maps.shape[2:])
     for index, (axes, share) in enumerate(zip(panels, shares, strict=False)):
         layer, head = divmod(index, across)
-        _show_image(axes, seen.picture, 1)
+        _show_image(axes, seen.image, 1)
         title = f"head {head + 1}" if heads else f"layer {layer + 1}"
         axes.set_title(title, fontsize=9, color=look.INK)
         # Each panel has its own scale: what is compared is where, and the text says how much. But

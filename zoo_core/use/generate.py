@@ -199,8 +199,7 @@ def feature_distance(
 ) -> dict[str, Any]:
     """How far samples are from the test set, and all that this depends on.
 
-    It takes as many of both, at most MOST. The distance of as many training images is None where
-    there are fewer.
+    It takes as many of both, at most MOST; as many training images, or None where there are fewer.
     """
     judge = load(classifier, runs=runs)
     about, test = judge.zoo, data.test

@@ -146,15 +146,12 @@ def predict_images(
 
 
 def _named(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """(name, image), with folders replaced by the images in them.
-
-    An array is as an image is kept: uint8, (h, w) or (h, w, 1, 3 or 4).
-    """
+    """(name, image), with folders replaced by the images in them."""
     for number, image in enumerate(given, 1):
         if not isinstance(image, str | Path):
             what = f"a {type(image).__name__}"
             good = hasattr(image, "convert") and hasattr(image, "getbands")  # a PIL image
-            if isinstance(image, np.ndarray):
+            if isinstance(image, np.ndarray):  # as an image is kept: (h, w) or (h, w, channels)
                 what = f"an array of {image.dtype}, {image.shape}"
                 shaped = image.ndim > 1 and image.shape[2:] in ((), (1,), (3,), (4,))
                 good = image.dtype == np.uint8 and shaped and image.size > 0
@@ -180,7 +177,7 @@ def _named(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 class Attention:
     """One image as the model saw it, what it took it for, and where it looked."""
 
-    picture: np.ndarray  # (h, w, c), from 0 to 1
+    image: np.ndarray  # (h, w, c), from 0 to 1
     label: str  # the most likely class; "" where there are no classes
     probability: float
     maps: np.ndarray  # (layers, heads, rows, columns); shares of the attention, at most 1 together

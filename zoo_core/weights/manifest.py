@@ -142,9 +142,9 @@ def package_folder(package: str) -> Path:
 
 
 def backbone_of(weights: Weights) -> str | None:
-    """The frozen backbone that a file leaves out, as `sha256:DIGEST`; "" where it is inside.
+    """The frozen backbone that a file leaves out, as `sha256:DIGEST` in one of its options.
 
-    None for a model without one. An option that begins with `sha256:` names other weights.
+    "" where it is inside the file, None for a model without one.
     """
     options = (value for value in weights.config.values() if isinstance(value, str))
     named = next((value for value in options if value.startswith("sha256:")), "")
@@ -179,11 +179,10 @@ def parse(data: bytes, kind: type[T], where: str) -> T:
 
 
 def _surely_unique(data: bytes, found: Weights | Manifest) -> bool:
-    """Whether no key occurs twice, without reading 11 MB once more as Python objects.
+    """Whether no key occurs twice; msgspec would take the last one. It saves a second parse.
 
-    msgspec takes the last of two equal keys. All fields are required, so the number of different
-    keys is known. Without backslashes and without blanks before a colon, every key is a quote and a
-    colon in the text; when there are no more of these than different keys, no key is there twice.
+    All fields are required, so the number of different keys is known. Without backslashes and
+    without blanks before a colon, the text has a `":` for each key: as many, and none is twice.
     """
     if b"\\" in data or re.search(rb'"[ \t\r\n]+:', data):
         return False

@@ -62,9 +62,6 @@ def obtain_anew(repository: Repository, commit: str, folder: Path) -> Verified:
         )
 
 
-# ---------------------------------------------------------------- published weights
-
-
 def published(reference: str) -> Weights | None:
     """The entry of published weights, by name or by repository; None for a run or a file."""
     if is_repository(reference):
@@ -143,9 +140,6 @@ def of_weights(weights: Weights, path: Path, reference: str = "") -> Located:
 def _section(prefix: str, recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a dataset or a task, out of the flat recipe of a manifest."""
     return {k.removeprefix(prefix): v for k, v in recipe.items() if k.startswith(prefix)}
-
-
-# ---------------------------------------------------------------- runs and files
 
 
 def _of_file_or_run(reference: str, runs: Path | None) -> Located:

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from zoo_core.io.console import say
 from zoo_core.io.errors import HubError, ManifestError, SourceUnavailable, UsageError, ZooError
@@ -60,25 +60,6 @@ SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a
 }
 
 
-class Repository(Protocol):
-    reference: str  # hf:org/name, file:/folder
-
-    def resolve(self, revision: str) -> str:
-        """The 40 digits that a branch, a tag or "" stands for now."""
-
-    def stored(self, commit: str, file: str) -> tuple[str, int]:
-        """The digest of a weight file, "" where none is recorded, and its size."""
-
-    def fetch(self, commit: str, file: str, folder: Path) -> Path:
-        """Bring a file into an empty folder. The caller checks what it is."""
-
-    def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
-        """Refuse a revision that does not hold files of these digests any more."""
-
-    def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
-        """Put files, the weights with this sha256, in place as one commit; or find it there."""
-
-
 def is_repository(reference: str) -> bool:
     return reference.startswith(("hf:", "file:"))
 
@@ -116,6 +97,7 @@ class Folder:
         self.reference = f"file:{path}"
 
     def resolve(self, revision: str) -> str:
+        """The 40 digits that a branch, a tag or "" stands for now."""
         if COMMIT.fullmatch(revision):
             if not (self.path / revision).is_dir():
                 raise HubError(f"{self.reference} has no revision {revision}")
@@ -132,10 +114,12 @@ class Folder:
         return commit
 
     def stored(self, commit: str, file: str) -> tuple[str, int]:
+        """The digest of a weight file, "" where none is recorded, and its size."""
         with self._reading(file):
             return "", self._file(commit, file).stat().st_size
 
     def fetch(self, commit: str, file: str, folder: Path) -> Path:
+        """Bring a file into an empty folder. The caller checks what it is."""
         with self._reading(file):
             source = open_regular(self._file(commit, file), follow=False)
         target = folder / Path(file).name
@@ -144,6 +128,7 @@ class Folder:
         return target
 
     def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
+        """Refuse a revision that does not hold files of these digests any more."""
         with self._reading(CARD):
             card = read_bytes(self._file(commit, CARD), LARGEST_ENTRY, follow=False)
         if _revision_of({CARD: hashlib.sha256(card).hexdigest(), **digests}) != commit:
@@ -152,6 +137,7 @@ class Folder:
             raise HubError(f"{what}: its files are not those of revision {commit[:12]}", hint)
 
     def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
+        """Put files, the weights with this digest, in place as one commit, or find it there."""
         texts = {name: text for name, text in files.items() if isinstance(text, bytes)}
         digests = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
         commit = _revision_of(dict.fromkeys(files, sha256) | digests)
@@ -195,8 +181,8 @@ class Folder:
                 raise HubError(f"there is no folder {self.path}", hint) from None
             raise HubError(f"{self.reference} has no {file} at this revision") from None
         except OSError as error:
-            what = f"{file} of {self.reference} cannot be read"
-            raise HubError(f"{what}: {error.strerror}") from error
+            what = f"{file} of {self.reference} cannot be read: {error.strerror}"
+            raise HubError(what) from error
 
 
 def _revision_of(digests: Mapping[str, str]) -> str:
@@ -209,7 +195,7 @@ def _revision_of(digests: Mapping[str, str]) -> str:
 
 
 def offline() -> bool:
-    """Whether this machine is told to use no network; the same words as the client's."""
+    """Whether this machine is told to use no network, in the words that the client knows."""
     value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
     return value.upper() in ("1", "ON", "YES", "TRUE")
 
@@ -219,7 +205,7 @@ def endpoint() -> str:
 
 
 class HuggingFace:
-    """A repository of the Hugging Face Hub, through the Hub's own client.
+    """A repository of the Hugging Face Hub, with the methods of Folder, through the Hub's client.
 
     The client compares sizes only, keeps damaged files for ever, and raises exceptions of three
     libraries. Here it fetches past its own cache, and whatever goes wrong is one sentence.
@@ -293,9 +279,9 @@ class HuggingFace:
     def _refuse_others(self, info: Any) -> None:
         """What somebody made in another way is not ours to write over."""
         there = {one.rfilename for one in info.siblings or ()}
-        if CARD in there and not there - BESIDE:
-            say(f"{self.reference}: its {CARD} is replaced; the history there keeps the old one")
         if not there - BESIDE:
+            if CARD in there:
+                say(f"{self.reference}: its {CARD} is replaced; its history keeps the old one")
             return
         if CONFIG in there:
             with tempfile.TemporaryDirectory() as folder, suppress(ManifestError):
@@ -313,8 +299,6 @@ class HuggingFace:
                     timeout=ANSWER_SECONDS,
                 )  # fmt: skip
         return self._infos[revision]
-
-    # ------------------------------------------------------------ talking
 
     @contextmanager
     def _talking(self) -> Iterator[Any]:
@@ -362,6 +346,9 @@ class HuggingFace:
         broken = f"is out of order ({status})"
         what = broken if status >= 500 else f"stopped answering ({describe(error)[:200]})"
         return f"{self.reference}: the hub {what}", "try again later"
+
+
+Repository = Folder | HuggingFace
 
 
 @contextmanager

@@ -125,11 +125,8 @@ def remove(weights: Weights) -> bool:
     return there
 
 
-# ---------------------------------------------------------------- repositories without a manifest
-
-
 def look_up(repository: Repository, revision: str) -> Weights:
-    """What a repository says about its weights; the last answer where it cannot be asked."""
+    """What a repository without a manifest says; its last answer where it cannot be asked."""
     try:
         commit = repository.resolve(revision)
         return _noted(f"{repository.reference}@{commit}") or ask(repository, commit)

@@ -1,8 +1,8 @@
 """The one place that decides whether a weight file is what it should be; every load passes here.
 
-In this order: size and sha256 of the whole file before a byte of it is understood; then the header;
-then names, shapes and dtypes against what the model needs; then whether all numbers are finite.
-Any failure is one WeightsError, and nothing of the file is used.
+In this order: size and sha256 of the whole file, before a byte of it is parsed; the header; names,
+shapes and dtypes against what the model needs; whether all numbers are finite. Any failure is one
+WeightsError, and nothing of the file is used.
 """
 
 from __future__ import annotations
@@ -102,8 +102,14 @@ def check(located: Located, *, tensors_only: bool = False) -> Verified:
     built_by: Model | ZooError = WeightsError(f"{located.reference} was not compared with a model")
     preprocess, spec = None, None
     if not tensors_only:
-        if not located.model:
-            located = _as_it_says(located, header)
+        if not located.model:  # a file on its own describes itself in its metadata
+            try:
+                described = told(**strict_loads(header.metadata["zoo"].encode()))
+            except (KeyError, TypeError, ValueError) as error:
+                what = f"{located.path} does not say which model it belongs to"
+                hint = "put the config.json of its repository beside it"
+                raise WeightsError(what, hint) from error
+            located = replace(located, **described)
         try:
             preprocess = Preprocess.from_dict(located.preprocess)
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -126,9 +132,6 @@ def read_tensors(path: Path, *, sha256: str = "", size: int | None = None) -> Ar
     """The tensors of a file of any model, read as strictly; "" and None where nobody knows."""
     header, arrays, *_ = _open(path, sha256, size)
     return _check_tensors(path, header, arrays)
-
-
-# ---------------------------------------------------------------- the file
 
 
 def _open(path: Path, sha256: str, size: int | None) -> tuple[Header, Arrays, str, int]:
@@ -204,19 +207,6 @@ def _some(names: Iterable[str]) -> str:
     names = sorted(names)
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{rest} {'is' if len(names) == 1 else 'are'}"
-
-
-# ---------------------------------------------------------------- the model
-
-
-def _as_it_says(located: Located, header: Header) -> Located:
-    """With what a file on its own says about itself, in its metadata."""
-    try:
-        said = told(**strict_loads(header.metadata["zoo"].encode()))
-    except (KeyError, TypeError, ValueError) as error:
-        what = f"{located.path} does not say which model it belongs to"
-        raise WeightsError(what, "put the config.json of its repository beside it") from error
-    return replace(located, **said)
 
 
 def told(**document: Any) -> dict[str, Any]:
