@@ -101,7 +101,7 @@ def test_what_cannot_be_published(run, tmp_path):
 
 
 def test_without_a_token_nothing_is_published(run, hub):
-    with pytest.raises(HubError, match="the hub wants a token for publishing") as caught:
+    with pytest.raises(HubError, match="the hub needs a token for publishing") as caught:
         publish(plan(run, REFERENCE))
     assert "hf auth login" in caught.value.hint
     assert not hub.repositories and not user_manifest().exists()

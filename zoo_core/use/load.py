@@ -103,7 +103,7 @@ def load_model(
 
 
 def fitting(tensors: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Those of the tensors that a model can take."""
+    """The tensors that a model can take."""
     return {
         name: array
         for name, array in tensors.items()
@@ -121,7 +121,7 @@ def loaded(model: Any, runs: Path | None = None) -> Any:
 
 
 def capability(entry: ModelEntry, name: str) -> Any:
-    """What an entry declares under that name, to be called; or else a sentence on who does."""
+    """The function that an entry declares under a name; or else a sentence on who does."""
     if name not in entry.capabilities:
         able = [other.name for other in registry().models if name in other.capabilities]
         raise UsageError(
@@ -150,7 +150,7 @@ def probes(model: Any) -> Any:
 
 
 def answers(model: Any) -> bytes:
-    """What the model says about them, or samples of it, to the last bit."""
+    """What the model says about its probes, or samples of it, to the last bit."""
     entry = model.zoo.entry
     if entry.classifies:
         return framework_of(entry).predict_batch(model, probes(model)).tobytes()

@@ -45,7 +45,7 @@ SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a
     "RemoteEntryNotFoundError": ("{} does not have that file", PUBLISHED),
     "LocalTokenNotFoundError": ("{} needs a token", LOGIN),
     "RepositoryNotFoundError": (
-        "there is no repository {}, or it is not for everybody",
+        "there is no repository {}, or it is private",
         f"is it spelt correctly? A private one needs a token: {LOGIN}",
     ),
     "bad token": (
@@ -110,7 +110,7 @@ class Folder:
         except (OSError, ValueError) as error:
             raise HubError(f"{self.path / 'main'} cannot be read: {error}") from error
         if COMMIT.fullmatch(commit) is None:
-            raise HubError(f"{self.path / 'main'} names no revision")
+            raise HubError(f"{self.path / 'main'} does not name a revision")
         return commit
 
     def stored(self, commit: str, file: str) -> tuple[str, int]:
@@ -277,7 +277,7 @@ class HuggingFace:
         return True
 
     def _refuse_others(self, info: Any) -> None:
-        """What somebody made in another way is not ours to write over."""
+        """Refuse to overwrite what zoo publish did not put there."""
         there = {one.rfilename for one in info.siblings or ()}
         if not there - BESIDE:
             if CARD in there:
@@ -336,7 +336,7 @@ class HuggingFace:
         known = next((kind for kind in kinds if kind in SENTENCES), status)
         if status == 401 and known in (401, "RepositoryNotFoundError"):
             if self._publishing:
-                answer = "does not accept your token" if get_token() else "wants a token"
+                answer = "does not accept your token" if get_token() else "needs a token"
                 what = f"{self.reference}: the hub {answer} for publishing"
                 return what, f"{LOGIN}, one that may write"
             known = "bad token" if get_token() else "RepositoryNotFoundError"

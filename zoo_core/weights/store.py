@@ -111,7 +111,7 @@ def fetch_from(
 
 
 def keeping(path: Path) -> AbstractContextManager[None]:
-    """What this machine's disk refuses, said in a sentence."""
+    """Say in a sentence what this machine's disk refuses."""
     hint = "make room there, or choose another folder with ZOO_CACHE"
     return os_errors(f"weights cannot be kept in {path.parent}", WeightsError, hint)
 
