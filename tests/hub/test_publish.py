@@ -53,7 +53,7 @@ def test_a_private_repository_needs_the_token_again(run, hub, token, monkeypatch
     publish(plan(run, REFERENCE), private=True, message="Ours")
     assert hub.repositories[NAME].private
     monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(HubError, match="there is no repository hf:org/shapes, or it is not for"):
+    with pytest.raises(HubError, match="there is no repository hf:org/shapes, or it is private"):
         zoo.load(REFERENCE)
 
 
