@@ -34,15 +34,18 @@ def data_command() -> None:
     NAME is a name of `zoo data list`, or the path of a folder with your own pictures, written
     as ./folder. Datasets are kept in the cache: zoo cache shows where.
 
-    Examples:
-      zoo data fetch cifar10
-      zoo data show ./my_pictures
+    Example:
+      zoo data fetch cifar10 && zoo data show cifar10
     """
 
 
 @data_command.command("list")
 def list_() -> Answer:
-    """Show the datasets, and which of them are in the cache."""
+    """Show the datasets, and which of them are in the cache.
+
+    Example:
+      zoo data list --json
+    """
     catalog = registry().datasets
     rows = [
         {

@@ -37,15 +37,18 @@ def features_command() -> None:
     A frozen backbone sees every picture once; what it says of it is kept here. ID is what
     `zoo features list` shows first, or the beginning of it.
 
-    Examples:
-      zoo features list
+    Example:
       zoo features export 252cd8 -o test.npz
     """
 
 
 @features_command.command("list")
 def list_() -> Answer:
-    """Show the features in the cache; those that were used last come first."""
+    """Show the features in the cache; those that were used last come first.
+
+    Example:
+      zoo features list --json
+    """
     rows = [about(file) for file in kept()]
 
     def show() -> None:

@@ -1,7 +1,6 @@
 """How a command answers: one document that `--json` prints, and what a person sees instead.
 
-Tables and fields are plain text that `cut` and `grep` understand; on a terminal long cells are
-broken into lines.
+Tables and fields are plain text for `cut` and `grep`; a terminal breaks long cells into lines.
 """
 
 from __future__ import annotations

@@ -186,7 +186,19 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
         warn("these runs have different tasks; their losses do not compare.")
 
     def show() -> None:
-        show_comparison(summaries, remarks)
+        further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
+        rows = []
+        for s, remark in zip(summaries, remarks, strict=True):
+            more = {label(n): known(s.figures.get(n), partial(figure, n)) for n in further}
+            rows.append({**cells(s), **more, "note": remark})
+        figures = [] if further and all(s.accuracy is None for s in summaries) else ["#accuracy"]
+        figures += [f"#{label(name)}" for name in further]
+        columns = ["model", "run", "dataset", "#parameters", "#size", "#epochs", "#time"]
+        columns += ["#images/s", "#ms/image", "#loss", *figures, "note"]
+        # A narrow terminal does without the names of runs of different models and the one dataset.
+        several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
+        spare = ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
+        print_table(columns, rows, spare)
         if picture is not None:
             click.echo(f"\nPicture: {picture}")
 
@@ -237,21 +249,6 @@ def remarks_on(summaries: Sequence[Summary]) -> list[str]:
             seen.add(summary.dataset)
         remarks.append(", ".join(words))
     return remarks
-
-
-def show_comparison(summaries: Sequence[Summary], remarks: Sequence[str]) -> None:
-    further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
-    rows = []
-    for s, remark in zip(summaries, remarks, strict=True):
-        more = {label(n): known(s.figures.get(n), partial(figure, n)) for n in further}
-        rows.append({**cells(s), **more, "note": remark})
-    figures = [] if further and all(s.accuracy is None for s in summaries) else ["#accuracy"]
-    figures += [f"#{label(name)}" for name in further]
-    columns = ["model", "run", "dataset", "#parameters", "#size", "#epochs", "#time", "#images/s"]
-    # A narrow terminal can do without the names of runs of different models and the one dataset.
-    several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
-    spare = ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
-    print_table([*columns, "#ms/image", "#loss", *figures, "note"], rows, spare)
 
 
 def draw(output: Path, drawn: Sequence[tuple[Summary, Run]]) -> Path | None:
