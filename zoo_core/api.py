@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from zoo_core.tune.tuning import SearchResult
     from zoo_core.use.predict import Prediction
 
+__all__ = ["create", "evaluate", "generate", "info", "list_models"]
+__all__ += ["predict", "sweep", "train", "tune"]
+
 
 def list_models(
     text: str = "", *, kind: str = "", tag: str = "", dataset: str = "", plugin: str = ""
@@ -174,16 +177,6 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
     return source.sample(count, seed, condition).images
 
 
-def _several(pictures: Any) -> list[Any]:
-    """One picture as a list of one: what it is decides, because an array can be iterated too."""
-    dimensions = getattr(pictures, "ndim", None)
-    if dimensions is not None:
-        return list(pictures) if dimensions == 4 else [pictures]
-    if isinstance(pictures, str | Path) or not isinstance(pictures, Iterable):
-        return [pictures]
-    return list(pictures)
-
-
 def predict(run: Any, pictures: Any, *, top: int = 5) -> list[Prediction]:
     """The most likely classes of pictures: files, folders, PIL images or uint8 arrays (h, w, c).
 
@@ -192,5 +185,9 @@ def predict(run: Any, pictures: Any, *, top: int = 5) -> list[Prediction]:
     """
     from zoo_core.use.predict import predict_images
 
+    if hasattr(pictures, "ndim"):  # an array, which can be iterated even where it is one picture
+        several = pictures.ndim == 4
+    else:
+        several = isinstance(pictures, Iterable) and not isinstance(pictures, str | Path)
     model = str(run) if isinstance(run, str | Path) else run
-    return predict_images(model, _several(pictures), top=top)
+    return predict_images(model, list(pictures) if several else [pictures], top=top)

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from zoo_core import __version__
@@ -37,10 +36,6 @@ class Diagnosis:
     state: Literal["ok", "note", "problem"]
     words: str
     hint: str = ""
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.words}; {self.hint}" if self.hint else self.words
 
 
 def examine(*, network: bool = True) -> Iterator[Diagnosis]:
@@ -100,25 +95,24 @@ def _torch() -> Iterator[Diagnosis]:
 
 
 def _folders() -> Iterator[Diagnosis]:
-    root = cache_root()
+    """Whether the cache and the runs, or the folders they would be made in, take a file."""
     here = [kind for kind in CACHES if cache_dir(kind).is_dir()]
-    yield _tried("cache", root, f"holds {', '.join(here)}" if here else "empty", "ZOO_CACHE")
-    yield _tried("runs", runs_root().absolute(), "", "--runs or ZOO_RUNS")
-
-
-def _tried(about: str, folder: Path, holds: str, setting: str) -> Diagnosis:
-    """Whether a folder, or the one that it would be made in, takes a file."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            free = shutil.disk_usage(there).free
-    except OSError as error:
-        words = f"{folder} cannot be written: {error.strerror or error}"
-        return Diagnosis(about, "problem", words, f"{setting} chooses another folder")
-    words = "; ".join(part for part in (str(folder), holds, f"{size(free)} free") if part)
-    if free < LITTLE:
-        return Diagnosis(about, "note", words, f"zoo cache clear, or choose another with {setting}")
-    return Diagnosis(about, "ok", words)
+    for about, folder, holds, setting in (
+        ("cache", cache_root(), f"holds {', '.join(here)}; " if here else "empty; ", "ZOO_CACHE"),
+        ("runs", runs_root().absolute(), "", "--runs or ZOO_RUNS"),
+    ):
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        try:
+            with tempfile.TemporaryFile(dir=there):
+                free = shutil.disk_usage(there).free
+        except OSError as error:
+            words = f"{folder} cannot be written: {error.strerror or error}"
+            yield Diagnosis(about, "problem", words, f"{setting} chooses another folder")
+            continue
+        words, hint = f"{folder}; {holds}{size(free)} free", ""
+        if free < LITTLE:
+            hint = f"zoo cache clear, or choose another with {setting}"
+        yield Diagnosis(about, "note" if hint else "ok", words, hint)
 
 
 def _weights() -> Iterator[Diagnosis]:

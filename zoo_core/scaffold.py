@@ -14,11 +14,6 @@ from zoo_core.spec.plugins import load_plugins
 
 TEMPLATES = Path(__file__).parent / "templates"
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
-DESCRIPTIONS = {
-    "model": "An image model for Zoo",
-    "dataset": "A dataset for Zoo",
-    "trainer": "A trainer for Zoo",
-}
 
 
 def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
@@ -45,7 +40,7 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
         "package": f"zoo_{words}",
         "module": words if words not in ("plugin", "trainer") else f"{words}_model",
         "class_name": "".join(word.capitalize() for word in words.split("_")),
-        "description": DESCRIPTIONS[sort],
+        "description": f"{'An image model' if sort == 'model' else f'A {sort}'} for Zoo",
         "core": "zoo-core[torch]" if sort == "model" else "zoo-core",
         "version": ".".join(__version__.split(".")[:2]),
         "api": str(API),

@@ -35,7 +35,6 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
     TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries.
 
     Examples:
-      zoo list
       zoo list "fashion_*"
       zoo list --kind generation --dataset cifar10
       zoo list --datasets --json
@@ -54,7 +53,6 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
     else:
         entries = [e for e in catalog if matches_text(e, text) and plugin in ("", plugin_of(e))]
     rows = [summary(catalog.label(entry), entry) for entry in entries]
-
     empty = f"None of the {len(catalog)} {sort} matches; zoo list without filters shows them all."
     if not len(catalog):
         empty = f"No {sort} are installed. pip install zoo-cnn would be a start."
@@ -65,7 +63,10 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
         cells = [[row[name] for name in shown] for row in rows]
         print_table(columns, cells, spare=("framework", "plugin", "kind", "dataset"), empty=empty)
 
-    return Answer(rows, show, remarks=on_broken_plugins())
+    broken = [record.id for record in load_plugins().broken]
+    what = "1 plugin" if len(broken) == 1 else f"{len(broken)} plugins"
+    remark = f"{what} could not be loaded ({', '.join(broken)}): zoo plugins says why"
+    return Answer(rows, show, remarks=[remark] if broken else [])
 
 
 def summary(label: str, entry: Any) -> dict[str, Any]:
@@ -96,21 +97,12 @@ def dataset_facts(entry: DatasetEntry) -> dict[str, Any]:
     }
 
 
-def on_broken_plugins() -> list[str]:
-    broken = [record.id for record in load_plugins().broken]
-    if not broken:
-        return []
-    what = "1 plugin" if len(broken) == 1 else f"{len(broken)} plugins"
-    return [f"{what} could not be loaded ({', '.join(broken)}): zoo plugins says why"]
-
-
 @command()
 @click.argument("name", shell_complete=complete_models)
 def info_command(name: str) -> Answer:
     """Show what a model, dataset or trainer is and how it can be used.
 
     Examples:
-      zoo info cnn
       zoo info cnn/cnn        when two plugins have a model of that name
       zoo info cifar10 --json
     """
@@ -137,31 +129,28 @@ def find(name: str) -> ModelEntry | DatasetEntry | TrainerEntry:
 
 
 def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
-    from zoo_core.spec.settings import as_typed
-
-    if isinstance(entry, ModelEntry):
-        show_model(entry)
-        return
-    hidden = {"provider", "digests", "config", "target"}
-    names = [spec.name for spec in fields(entry) if spec.name not in hidden]
-    shown = {name.replace("_", " "): getattr(entry, name) for name in names}
-    if isinstance(entry, DatasetEntry):
-        shown["options"] = tuple(f"{k}={as_typed(v)}" for k, v in entry.config.items())
-    print_fields(shown | {"code": entry.target, "from": origin(entry)})
-
-
-def show_model(entry: ModelEntry) -> None:
     from zoo_core.spec.settings import as_typed, what_it_sets
+    from zoo_core.weights.manifest import all_weights
 
+    if not isinstance(entry, ModelEntry):
+        hidden = {"provider", "digests", "config", "target"}
+        names = [spec.name for spec in fields(entry) if spec.name not in hidden]
+        shown = {name.replace("_", " "): getattr(entry, name) for name in names}
+        if isinstance(entry, DatasetEntry):
+            shown["options"] = tuple(f"{k}={as_typed(v)}" for k, v in entry.config.items())
+        print_fields(shown | {"code": entry.target, "from": origin(entry)})
+        return
     frozen = entry.total_parameters != entry.parameters
+    parameters = "depends on the options" if entry.parameters is None else entry.parameters
+    ours = (entry.name, plugin_of(entry))
+    listed = [weights for _, weights in all_weights()[0]]
+    weights = tuple({one.name: None for one in listed if (one.model, one.plugin) == ours})
     print_fields(
         {
             "model": entry.name,
             "summary": entry.summary,
             "kind": entry.kinds,
-            "parameters": "depends on the options"
-            if entry.parameters is None
-            else entry.parameters,
+            "parameters": parameters,
             "with frozen": entry.total_parameters if frozen else None,
             "input": f"{entry.in_channels} x {entry.image_size} x {entry.image_size}",
             "dataset": entry.dataset,
@@ -171,7 +160,7 @@ def show_model(entry: ModelEntry) -> None:
             "reference": entry.reference,
             "code": entry.target,
             "from": origin(entry),
-            "trained weights": weights_of(entry) or "none yet",
+            "trained weights": weights or "none yet",
         }
     )
     click.echo("\nOptions, with defaults; a recipe may set others")
@@ -184,11 +173,3 @@ def show_model(entry: ModelEntry) -> None:
         ["recipe", "what it sets"],
         [[name, "  ".join(f"{k}={v}" for k, v in sets.items())] for name, sets in recipes.items()],
     )
-
-
-def weights_of(entry: ModelEntry) -> tuple[str, ...]:
-    from zoo_core.weights.manifest import all_weights
-
-    ours = (entry.name, plugin_of(entry))
-    weights = [weights for _, weights in all_weights()[0]]
-    return tuple({one.name: None for one in weights if (one.model, one.plugin) == ours})

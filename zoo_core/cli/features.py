@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,22 +19,14 @@ from zoo_core.cli.options import (
     set_option,
 )
 from zoo_core.cli.output import Answer, group, note, print_fields, print_table
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.features import FeatureFile, beyond, export_features, find_features, kept
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError, UsageError
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import choose_recipe, override, parse_settings
 
-if TYPE_CHECKING:
-    from zoo_core.data.features import FeatureFile
-
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-
-
-@completion
-def complete_features(ctx: click.Context) -> list[str]:
-    from zoo_core.data.features import kept
-
-    return [file.id for file in kept()]
-
-
+complete_features = completion(lambda ctx: [file.id for file in kept()])
 ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete_features)
 
 
@@ -45,11 +37,8 @@ def features_command() -> None:
     A frozen backbone sees every picture once; what it says of it is kept here. ID is what
     `zoo features list` shows first, or the beginning of it.
 
-    Examples:
-      zoo features list
-      zoo features compute efficientnet_lite0_finetune --dataset ./my_pictures
-      zoo features export 252cd8 9f01ab -o cifar10.npz
-      zoo features remove --max-size 5GB
+    Example:
+      zoo features export 252cd8 -o test.npz
     """
 
 
@@ -60,23 +49,21 @@ def list_() -> Answer:
     Example:
       zoo features list --json
     """
-    from zoo_core.data.features import kept
-
     rows = [about(file) for file in kept()]
-    return Answer(rows, lambda: show_features(rows))
 
+    def show() -> None:
+        for row in rows:
+            row["size"] = size(row["bytes"])
+            if "used" in row:  # people read their own time, programs the one that all share
+                row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
+        columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#pictures", "#width",
+                   "dtype", "#size", "used", "state"]  # fmt: skip
+        empty = "There are no features yet; training a frozen model computes them."
+        print_table(columns, rows, empty=empty)
+        if rows:
+            note(f"{size(sum(row['bytes'] for row in rows))} in all.")
 
-def show_features(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        row["size"] = size(row["bytes"])
-        if "used" in row:  # people read their own time, programs the one that all share
-            row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
-    columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#pictures", "#width",
-               "dtype", "#size", "used", "state"]  # fmt: skip
-    empty = "There are no features yet; training a frozen model computes them."
-    print_table(columns, rows, empty=empty)
-    if rows:
-        note(f"{size(sum(row['bytes'] for row in rows))} in all.")
+    return Answer(rows, show)
 
 
 @features_command.command()
@@ -87,8 +74,6 @@ def info(id_: str) -> Answer:
     Example:
       zoo features info 252cd8
     """
-    from zoo_core.data.features import find_features
-
     file = find_features(id_)
     progress = file.progress()
     if progress is None:
@@ -119,13 +104,10 @@ def verify(ids: tuple[str, ...]) -> Answer:
 
     What is damaged is computed again by the next training that needs it, and only the part that is.
 
-    Examples:
-      zoo features verify
-      zoo features verify 252cd8
+    Example:
+      zoo features verify 252cd8     without an ID all of them
     """
-    from zoo_core.data.features import find_features, kept
-
-    rows: list[dict[str, Any]] = []
+    rows = []
     for file in [find_features(id_) for id_ in ids] if ids else kept():
         try:
             state, sound = file.verify(), True
@@ -149,8 +131,6 @@ def remove(ids: tuple[str, ...], max_size: str) -> Answer:
       zoo features remove 252cd8
       zoo features remove --max-size 5GB      what was not used for longest
     """
-    from zoo_core.data.features import beyond, find_features
-
     if bool(ids) == bool(max_size):
         raise click.UsageError("say which: ID..., or --max-size")
     files = beyond(parse_size(max_size)) if max_size else [find_features(id_) for id_ in ids]
@@ -178,17 +158,11 @@ def compute(
       zoo features compute efficientnet_lite0_finetune --dataset cifar10
       zoo features compute timm_frozen --set model.backbone=resnet50 --set augment=flip
     """
-    from zoo_core.spec.registry import registry
-    from zoo_core.spec.settings import choose_recipe, override, parse_settings
-
     entry = registry().models.get(model)
     if "backbone" not in entry.capabilities:
         able = [one.name for one in registry().models if "backbone" in one.capabilities]
         raise UsageError(f"model {model!r} has no frozen backbone", f"these do: {', '.join(able)}")
     recipe = override(choose_recipe(entry, "default"), parse_settings(assignments, entry))
-
-    from zoo_core.data.datasets import open_dataset
-    from zoo_core.data.features import FeatureFile
     from zoo_core.train.builder import build_job, lasting
     from zoo_core.train.display import open_display
 
@@ -210,18 +184,14 @@ def export(ids: tuple[str, ...], output: Path) -> Answer:
     The file has the arrays train_features, train_labels, test_features and so on, float32 and
     int64, and the names of the classes.
 
-    Examples:
-      zoo features export 252cd8 -o test.npz
+    Example:
       zoo features export 252cd8 9f01ab -o cifar10.safetensors
     """
-    from zoo_core.data.features import export_features, find_features
-
     shapes = export_features([find_features(id_) for id_ in ids], output)
     used = output.stat().st_size
     lines = [f"{name}  {' x '.join(map(str, shape))}" for name, shape in shapes.items()]
     lines.append(f"{output}  {size(used)}")
-    document = {"file": output, "bytes": used, "arrays": shapes}
-    return Answer(document, "\n".join(lines))
+    return Answer({"file": output, "bytes": used, "arrays": shapes}, "\n".join(lines))
 
 
 def about(file: FeatureFile) -> dict[str, Any]:
@@ -250,4 +220,4 @@ def parse_size(text: str) -> int:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)b?", text.strip().lower())
     if found is None:
         raise UsageError(f"{text!r} is no size", "write 500MB or 5GB")
-    return int(float(found[1]) * UNITS[found[2]])
+    return int(float(found[1]) * 1000 ** ("", "k", "m", "g", "t").index(found[2]))

@@ -1,13 +1,4 @@
-"""Options and arguments that many commands share, and the completion of names in the shell.
-
-    @command()
-    @run_argument
-    @output_option(".png", ".pdf", default="plot.png", help="The plot.")
-    @runs_option
-    def plot_command(run: str, output: Path, runs: Path | None) -> Answer: ...
-
-Each is a decorator of click; `set_option` and `output_option` make one.
-"""
+"""Decorators for the options and arguments that many commands share; completion in the shell."""
 
 from __future__ import annotations
 
@@ -19,6 +10,7 @@ from typing import Any
 import click
 
 from zoo_core.io.errors import UsageError
+from zoo_core.spec.registry import registry
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 Decorator = Callable[[Any], Any]
@@ -33,13 +25,6 @@ def completion(names: Callable[[click.Context], Iterable[str]]) -> Complete:
     return complete
 
 
-def _labels(sort: str) -> list[str]:
-    from zoo_core.spec.registry import registry
-
-    labels: list[str] = getattr(registry(), sort).labels()
-    return labels
-
-
 def _runs(ctx: click.Context) -> list[str]:
     from zoo_core.runs.run import all_runs, runs_root
 
@@ -52,8 +37,8 @@ def _weights(ctx: click.Context) -> list[str]:
     return sorted({weights.name for _, weights in all_weights()[0]})
 
 
-complete_models = completion(lambda ctx: _labels("models"))
-complete_datasets = completion(lambda ctx: _labels("datasets"))
+complete_models = completion(lambda ctx: registry().models.labels())
+complete_datasets = completion(lambda ctx: registry().datasets.labels())
 complete_runs = completion(_runs)
 complete_weights = completion(_weights)
 complete_trained = completion(lambda ctx: [*_runs(ctx), *_weights(ctx)])

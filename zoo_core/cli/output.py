@@ -1,7 +1,6 @@
 """How a command answers: one document that `--json` prints, and what a person sees instead.
 
-Tables and fields are plain text that `cut` and `grep` understand; on a terminal long cells are
-broken into lines.
+Tables and fields are plain text for `cut` and `grep`; a terminal breaks long cells into lines.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ import json
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import partial
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from zoo_core.io.errors import ZooError
-
-Row = TypeVar("Row")
 
 AS_JSON = "zoo.json"
 LEAST_ROOM = 20  # columns, for the last cell of a row on a narrow terminal
@@ -50,8 +48,7 @@ class Command(click.Command):
             settings["epilog"] = f"\b\nExample{examples}"  # \b keeps click from filling the lines
         super().__init__(name, help=text, **settings)
         if json_help:
-            option = click.Option(["--json", "as_json"], is_flag=True, help=json_help)
-            self.params.append(option)
+            self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=json_help))
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = ctx.meta[AS_JSON] = ctx.params.pop("as_json", False)
@@ -75,24 +72,17 @@ class Group(Command, click.Group):
     command_class = Command
 
 
-def command(**settings: Any) -> Callable[[Callable[..., Answer | None]], Command]:
-    """Make a Command of a function; settings are click's and Command's."""
-    return click.command(cls=Command, **settings)
+# Decorators, with the settings of click and of Command; a group has --json if it gives `json_help`.
+command: Callable[..., Callable[[Callable[..., Answer | None]], Command]]
+command = partial(click.command, cls=Command)
+group: Callable[..., Callable[[Callable[..., Any]], Group]]
+group = partial(click.group, cls=Group, json_help="")
 
 
-def group(cls: type[Group] = Group, **settings: Any) -> Callable[[Callable[..., Any]], Group]:
-    """Make a Group of a function; it has --json where `json_help` is given."""
-    return click.group(cls=cls, **{"json_help": "", **settings})
-
-
-def one_by_one(rows: Iterable[Row], show: Callable[[Row], object]) -> list[Row]:
-    """All rows of an answer; a person sees each as soon as it is there."""
-    made = []
-    for row in rows:
-        made.append(row)
-        if not click.get_current_context().meta[AS_JSON]:
-            show(row)
-    return made
+def say(line: str) -> None:
+    """Print a part of an answer as soon as it is there; --json has it in the document."""
+    if not click.get_current_context().meta[AS_JSON]:
+        click.echo(line)
 
 
 def note(sentence: str) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from zoo_core.cli.options import set_option
-from zoo_core.cli.output import Answer, command, group, note, one_by_one, print_table
+from zoo_core.cli.output import Answer, command, group, note, print_table, say
 from zoo_core.io.errors import UnknownName
+from zoo_core.scaffold import write_plugin
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.plugins import SLOW, load_plugins
-
-if TYPE_CHECKING:
-    from zoo_core.testing.suite import Outcome
 
 COLORS = {"ok": "green", "found": "red", "skipped": "yellow"}
 
@@ -43,32 +41,27 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
     if requirements:
         wanted = sorted({f"{r.distribution}=={r.version}" for r in records if r.version})
         return Answer(wanted, "\n".join(wanted))
-    document = [as_dict(record, traceback) for record in records]
-    return Answer(document, lambda: show_plugins(records, traceback))
 
-
-def show_plugins(records: list[PluginRecord], traceback: bool) -> None:
-    print_table(
-        ["plugin", "state", "distribution", "version", "#ms", "provides"],
-        [
+    def show() -> None:
+        cells = [
             [r.id, r.state, r.distribution, r.version, f"{r.seconds * 1000:.0f}", provides(r)]
             for r in records
-        ],
-        spare=("distribution",),
-    )
-    for record in records:
-        if record.reason:
-            click.echo(f"\n{record.id} ({record.distribution}) is {record.state}: {record.reason}.")
-        if traceback and record.traceback:
-            click.echo(record.traceback.rstrip())
-    for record in records:
-        if record.seconds > SLOW:
-            note(
-                f"\n{record.id} adds {1000 * record.seconds:.0f} ms to every start of the zoo; "
-                f"zoo plugin check {record.id} says why."
-            )
-    if not traceback and any(record.traceback for record in records):
-        note("\nzoo plugins --traceback shows where they failed.")
+        ]
+        columns = ["plugin", "state", "distribution", "version", "#ms", "provides"]
+        print_table(columns, cells, spare=("distribution",))
+        for r in records:
+            if r.reason:
+                click.echo(f"\n{r.id} ({r.distribution}) is {r.state}: {r.reason}.")
+            if traceback and r.traceback:
+                click.echo(r.traceback.rstrip())
+        for r in records:
+            if r.seconds > SLOW:
+                cost = f"\n{r.id} adds {1000 * r.seconds:.0f} ms to every start of the zoo"
+                note(f"{cost}; zoo plugin check {r.id} says why.")
+        if not traceback and any(r.traceback for r in records):
+            note("\nzoo plugins --traceback shows where they failed.")
+
+    return Answer([as_dict(record, traceback) for record in records], show)
 
 
 def contributions(record: PluginRecord) -> dict[str, list[str]]:
@@ -126,18 +119,14 @@ def new(name: str, sort: str, parent: Path) -> Answer:
       zoo plugin new flowers --dataset
       zoo plugin new tinygrad --trainer --to ~/projects
     """
-    from zoo_core.scaffold import write_plugin
-
     folder, files = write_plugin(name, sort, parent)
 
     def show() -> None:
         for file in files:
             click.echo(folder / file)
         path = folder if folder.is_absolute() else f"./{folder}"
-        note(
-            f"\nNext:\n  pip install -e {folder}\n  zoo plugin check {path}\n"
-            f"  cd {folder} && pytest"
-        )
+        note(f"\nNext:\n  pip install -e {folder}\n  zoo plugin check {path}")
+        note(f"  cd {folder} && pytest")
 
     return Answer({"folder": folder, "files": files}, show)
 
@@ -154,7 +143,6 @@ def check(what: str, assignments: tuple[str, ...]) -> Answer:
 
     Examples:
       zoo plugin check                      the package in this folder
-      zoo plugin check ./zoo-mixer
       zoo plugin check zoo-vit --set depth=2        an installed one; large models made small
       zoo plugin check ./zoo-mixer --json | jq '.[] | select(.state == "found")'
     """
@@ -165,19 +153,17 @@ def check(what: str, assignments: tuple[str, ...]) -> Answer:
             raise click.UsageError(f"--set {option!r} must be OPTION=VALUE")
     is_path = what in (".", "..") or "/" in what or "\\" in what or Path(what).is_dir()
     made = check_folder(Path(what), assignments) if is_path else check_installed(what, assignments)
-    outcomes = one_by_one(made, show_outcome)
+    outcomes = []
+    for outcome in made:
+        outcomes.append(outcome)
+        state = click.style(outcome.state.ljust(8), fg=COLORS[outcome.state])
+        say(f"{state} {outcome.of}: {outcome.check.replace('_', ' ')}")
+        if outcome.what:
+            say(f"         {outcome.what}.")
+        if outcome.why:
+            say(f"         Why it matters: {outcome.why}.\n         To fix it: {outcome.fix}.")
     states = [outcome.state for outcome in outcomes]
     found, skipped = states.count("found"), states.count("skipped")
     words = [f"{len(states)} checks", "1 finding" if found == 1 else f"{found} findings"]
     words += [f"{skipped} skipped"] * bool(skipped)
     return Answer(outcomes, f"\n{', '.join(words)}.", failed=found > 0)
-
-
-def show_outcome(outcome: Outcome) -> None:
-    state = click.style(outcome.state.ljust(8), fg=COLORS[outcome.state])
-    click.echo(f"{state} {outcome.of}: {outcome.check.replace('_', ' ')}")
-    if outcome.what:
-        click.echo(f"         {outcome.what}.")
-    if outcome.why:
-        click.echo(f"         Why it matters: {outcome.why}.")
-        click.echo(f"         To fix it: {outcome.fix}.")

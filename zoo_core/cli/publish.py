@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,11 +11,10 @@ from zoo_core.cli.options import complete_runs, runs_option
 from zoo_core.cli.output import Answer, command, note, print_table
 from zoo_core.io.console import size
 from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.publish import publish as publishing
 from zoo_core.runs.run import Run, find_run
 from zoo_core.spec.plugins import load_plugins
-
-if TYPE_CHECKING:
-    from zoo_core.publish.publish import Publication
+from zoo_core.weights.repository import CARD, CONFIG, MODEL
 
 
 @command()
@@ -54,8 +53,7 @@ def publish_command(
     and compared with the run before it is listed in your manifest.
 
     Examples:
-      zoo publish latest --to hf:org/name --dry-run
-      zoo publish latest --to hf:org/name --license mit
+      zoo publish latest --to hf:org/name --license mit --dry-run
       zoo publish runs/cnn-... --to file:/shared/weights/cnn --tag ours
       zoo publish latest --to package:zoo-mixer/zoo_mixer --dtype float16
       zoo publish --all --to hf:org --plugin mixer
@@ -81,13 +79,9 @@ def publish_command(
     if packaged:
         package = Path(to.removeprefix("package:"))
         return ship_run(chosen, package, tag=tag, license=license, dtype=dtype)
-    from zoo_core.publish.publish import plan
-
-    planned = plan(chosen, to, tag=tag, license=license, full=full)
-    return preview(planned) if dry_run else publish_run(planned, how)
-
-
-def publish_run(planned: Publication, how: dict[str, Any]) -> Answer:
+    planned = publishing.plan(chosen, to, tag=tag, license=license, full=full)
+    if dry_run:
+        return preview(planned)
     done = published(planned, how)
 
     def show() -> None:
@@ -100,10 +94,8 @@ def publish_run(planned: Publication, how: dict[str, Any]) -> Answer:
     return Answer(done, show)
 
 
-def published(planned: Publication, how: dict[str, Any]) -> dict[str, Any]:
-    from zoo_core.publish.publish import publish
-
-    done = publish(planned, **how)
+def published(planned: publishing.Publication, how: dict[str, Any]) -> dict[str, Any]:
+    done = publishing.publish(planned, **how)
     return {
         "name": done.weights.name,
         "source": f"{done.repository.reference}@{done.revision}",
@@ -114,31 +106,25 @@ def published(planned: Publication, how: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def preview(planned: Publication) -> Answer:
+def preview(planned: publishing.Publication) -> Answer:
     """What --dry-run shows: the files and the card."""
-    from zoo_core.weights.repository import CARD, CONFIG, MODEL
-
-    name, card = planned.weights.name, planned.card
+    to, name, card = planned.repository.reference, planned.weights.name, planned.card
     files = {CONFIG: len(planned.config), MODEL: planned.weights.bytes, CARD: len(card.encode())}
 
     def show() -> None:
-        note(f"This would be published as {name} to {planned.repository.reference}:")
+        note(f"This would be published as {name} to {to}:")
         print_table(["file", "#size"], [[file, size(used)] for file, used in files.items()])
         click.echo(f"\n{card}")
 
-    return Answer(
-        {"to": planned.repository.reference, "name": name, "files": files, "card": card}, show
-    )
+    return Answer({"to": to, "name": name, "files": files, "card": card}, show)
 
 
 def ship_run(run: Run, package: Path, **settings: str) -> Answer:
-    from zoo_core.publish.publish import MANIFEST, ship
-
-    shipped = ship(run, package, **settings)
+    shipped = publishing.ship(run, package, **settings)
 
     def show() -> None:
         click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
-        hint = f"{package.name}:{MANIFEST}"
+        hint = f"{package.name}:{publishing.MANIFEST}"
         if not any(hint in record.manifests for record in load_plugins().records):
             note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')
 
@@ -147,16 +133,22 @@ def ship_run(run: Run, package: Path, **settings: str) -> Answer:
 
 
 def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str, Any]) -> Answer:
-    from zoo_core.publish.publish import plan_shipped, shipped
-
-    listed = shipped(plugins)
+    listed = publishing.shipped(plugins)
     if not listed:
         which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
-        able = ", ".join(sorted({one.plugin for one in shipped()}))
+        able = ", ".join(sorted({one.plugin for one in publishing.shipped()}))
         raise UsageError(f"{which} brings weights along", f"these do: {able}" if able else "")
-    plans = [plan_shipped(one, to) for one in listed]  # all of them before anything is sent
+    plans = [publishing.plan_shipped(one, to) for one in listed]  # all before anything is sent
     if dry_run:
-        return preview_all(plans)
+        rows = [(one.weights.name, one.repository.reference, one.weights.bytes) for one in plans]
+
+        def show_plans() -> None:
+            note("This would be published:")
+            cells = [[name, to, size(used)] for name, to, used in rows]
+            print_table(["name", "to", "#size"], cells)
+
+        document = [{"name": name, "to": to, "bytes": used} for name, to, used in rows]
+        return Answer(document, show_plans)
     done: list[dict[str, Any]] = []
     for number, planned in enumerate(plans, 1):
         note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.repository.reference}")
@@ -176,13 +168,3 @@ def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str,
         print_table(["name", "source"], [[one["name"], one["source"]] for one in done])
 
     return Answer(done, show)
-
-
-def preview_all(plans: list[Publication]) -> Answer:
-    rows = [(plan.weights.name, plan.repository.reference, plan.weights.bytes) for plan in plans]
-
-    def show() -> None:
-        note("This would be published:")
-        print_table(["name", "to", "#size"], [[name, to, size(used)] for name, to, used in rows])
-
-    return Answer([{"name": name, "to": to, "bytes": used} for name, to, used in rows], show)

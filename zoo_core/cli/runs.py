@@ -46,10 +46,7 @@ class TextOrCommand(Group):
 
 
 @group(
-    cls=TextOrCommand,
-    invoke_without_command=True,
-    subcommand_metavar="",
-    json_help="Print JSON.",
+    cls=TextOrCommand, invoke_without_command=True, subcommand_metavar="", json_help="Print JSON."
 )
 @click.argument("text", default="")
 @runs_option
@@ -60,7 +57,6 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
     TEXT is a pattern such as "cnn-*", or a word to look for in name, model, dataset and status.
 
     Examples:
-      zoo runs
       zoo runs "cnn-*"
       zoo runs interrupted --json
       zoo runs remove cnn-cifar10-20261116T101500Z
@@ -70,34 +66,28 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
     root = runs_root(runs)
     every = [summarize_any(run) for run in all_runs(root)]
     found = [s for s in every if matches(text, s.run, s.model, s.dataset, s.shown_status)]
+    empty = f"None of the {len(every)} runs in {root} matches."
+    if not every:
+        empty = f"There are no runs in {root}. zoo train MODEL makes one."
 
     def show() -> None:
-        if found:
-            show_runs(found)
-        elif every:
-            note(f"None of the {len(every)} runs in {root} matches.")
-        else:
-            note(f"There are no runs in {root}. zoo train MODEL makes one.")
+        # A column that is empty, or that the accuracy makes needless, takes room for nothing.
+        generative = any(s.accuracy is None and s.loss is not None for s in found)
+        classifying = any(s.accuracy is not None for s in found)
+        figures = ["#loss"] * generative + ["#accuracy"] * (classifying or not generative)
+        columns = ["run", "model", "dataset", "status", "#epochs", *figures, "#time"]
+        # The name of a run says its model and dataset.
+        print_table(columns, [cells(s) for s in found], spare=("dataset", "model"), empty=empty)
+        for s in found:
+            if s.error:
+                click.echo(f"\n{s.run} is {s.status}: {s.error.rstrip('.')}.")
+        if any(s.shown_status == "running?" for s in found):
+            note(
+                f"\nrunning?: nothing was written for {QUIET // 60} minutes. Either it is slow, or "
+                "it was killed; zoo train --resume RUN would go on."
+            )
 
     return Answer(found, show)
-
-
-def show_runs(found: Sequence[Summary]) -> None:
-    # A column that is empty, or that the accuracy makes needless, takes room for nothing.
-    generative = any(s.accuracy is None and s.loss is not None for s in found)
-    classifying = any(s.accuracy is not None for s in found)
-    figures = ["#loss"] * generative + ["#accuracy"] * (classifying or not generative)
-    columns = ["run", "model", "dataset", "status", "#epochs", *figures, "#time"]
-    # The name of a run says its model and dataset.
-    print_table(columns, [cells(summary) for summary in found], spare=("dataset", "model"))
-    for summary in found:
-        if summary.error:
-            click.echo(f"\n{summary.run} is {summary.status}: {summary.error.rstrip('.')}.")
-    if any(summary.shown_status == "running?" for summary in found):
-        note(
-            f"\nrunning?: nothing was written for {QUIET // 60} minutes. Either it is slow, or it "
-            "was killed; zoo train --resume RUN would go on."
-        )
 
 
 def cells(summary: Summary) -> dict[str, object]:
@@ -130,16 +120,15 @@ def known(value: float | None, form: Callable[[Any], str]) -> str | None:
 def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> None:
     """Delete runs with all that is in them: weights, metrics, report.
 
-    Examples:
-      zoo runs remove cnn-cifar10-20261116T101500Z
+    Example:
       zoo runs remove latest --yes     without asking
     """
     found = [find_run(reference, runs) for reference in references]
     for run in found:
         if summarize_any(run).shown_status == "running":
             raise UsageError(f"{run.name} is still running", "stop it with Ctrl-C first")
+    names = ", ".join(str(run.path) for run in found)
     if not yes:
-        names = ", ".join(str(run.path) for run in found)
         click.confirm(f"Delete {names}?", abort=True, err=True)
     for run in found:
         with os_errors(f"{run.path} could not be deleted"):
@@ -157,7 +146,6 @@ def report_command(run: str, runs: Path | None) -> Answer:
     report.md in the run directory, its pictures are beside it in pictures/.
 
     Examples:
-      zoo report latest
       zoo report runs/cnn-cifar10-20261116T101500Z
       zoo report latest --json     the paths of all that was written
     """
@@ -182,7 +170,6 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
     Examples:
       zoo compare runs/*cifar10*
       zoo compare cnn-cifar10-20261116T101500Z latest -o cnn.png
-      zoo compare runs/* --json
     """
     found = {one.path: (one, run) for one, run in (summary_of(text, runs) for text in references)}
     if len(found) < 2:
@@ -199,7 +186,19 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
         warn("these runs have different tasks; their losses do not compare.")
 
     def show() -> None:
-        show_comparison(summaries, remarks)
+        further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
+        rows = []
+        for s, remark in zip(summaries, remarks, strict=True):
+            more = {label(n): known(s.figures.get(n), partial(figure, n)) for n in further}
+            rows.append({**cells(s), **more, "note": remark})
+        figures = [] if further and all(s.accuracy is None for s in summaries) else ["#accuracy"]
+        figures += [f"#{label(name)}" for name in further]
+        columns = ["model", "run", "dataset", "#parameters", "#size", "#epochs", "#time"]
+        columns += ["#images/s", "#ms/image", "#loss", *figures, "note"]
+        # A narrow terminal does without the names of runs of different models and the one dataset.
+        several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
+        spare = ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
+        print_table(columns, rows, spare)
         if picture is not None:
             click.echo(f"\nPicture: {picture}")
 
@@ -250,21 +249,6 @@ def remarks_on(summaries: Sequence[Summary]) -> list[str]:
             seen.add(summary.dataset)
         remarks.append(", ".join(words))
     return remarks
-
-
-def show_comparison(summaries: Sequence[Summary], remarks: Sequence[str]) -> None:
-    further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
-    rows = []
-    for s, remark in zip(summaries, remarks, strict=True):
-        more = {label(n): known(s.figures.get(n), partial(figure, n)) for n in further}
-        rows.append({**cells(s), **more, "note": remark})
-    figures = [] if further and all(s.accuracy is None for s in summaries) else ["#accuracy"]
-    figures += [f"#{label(name)}" for name in further]
-    columns = ["model", "run", "dataset", "#parameters", "#size", "#epochs", "#time", "#images/s"]
-    # A narrow terminal can do without the names of runs of different models and the one dataset.
-    several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
-    spare = ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
-    print_table([*columns, "#ms/image", "#loss", *figures, "note"], rows, spare)
 
 
 def draw(output: Path, drawn: Sequence[tuple[Summary, Run]]) -> Path | None:

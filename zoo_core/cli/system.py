@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,24 +25,22 @@ def cache_command(ctx: click.Context) -> Answer | None:
     Everything in it can be made or downloaded again. ZOO_CACHE chooses another folder.
 
     Examples:
-      zoo cache
       zoo cache clear features
       zoo cache clear --yes       everything, without asking
     """
     if ctx.invoked_subcommand:
         return None
-    rows = []
+    rows: list[dict[str, Any]] = []
     for kind, holds in CACHES.items():
         files, used = measure(cache_dir(kind))
-        rows.append((kind, holds, files, used, cache_dir(kind)))
-    names = ("cache", "holds", "files", "bytes", "path")
-    return Answer(
-        {"root": cache_root(), "caches": [dict(zip(names, row, strict=True)) for row in rows]},
-        lambda: print_table(
-            ["cache", "holds", "#files", "#size", "path"],
-            [[kind, holds, files, size(used), path] for kind, holds, files, used, path in rows],
-        ),
-    )
+        facts = {"files": files, "bytes": used, "path": cache_dir(kind)}
+        rows.append({"cache": kind, "holds": holds, **facts})
+
+    def show() -> None:
+        shown = [row | {"size": size(row["bytes"])} for row in rows]
+        print_table(["cache", "holds", "#files", "#size", "path"], shown)
+
+    return Answer({"root": cache_root(), "caches": rows}, show)
 
 
 @cache_command.command(json_help="")
@@ -83,7 +82,6 @@ def doctor_command(offline: bool) -> Answer:
     Exits with 1 if there is a problem; a note is not a problem.
 
     Examples:
-      zoo doctor
       zoo doctor --offline    ask no hub
       zoo doctor --json       for a bug report
     """
@@ -91,7 +89,8 @@ def doctor_command(offline: bool) -> Answer:
 
     found = list(examine(network=not offline))
     ok = all(one.state != "problem" for one in found)
-    rows = [[one.about, one.state, one.sentence] for one in found]
+    said = [f"{one.words}; {one.hint}" if one.hint else one.words for one in found]
+    rows = [[one.about, one.state, what] for one, what in zip(found, said, strict=True)]
     return Answer(
         {"ok": ok, "findings": found},
         lambda: print_table(["about", "state", "what"], rows),

@@ -32,7 +32,7 @@ from zoo_core.spec.settings import (
 )
 
 if TYPE_CHECKING:
-    from zoo_core.train.runner import Reporter, Result
+    from zoo_core.train.runner import Result
 
 # Options that are the same as --set NAME=VALUE, and those that do not change what is trained.
 SETTINGS = ("epochs", "lr", "patience", "seed", "subset", "validation_fraction", "init", "compile")
@@ -64,7 +64,6 @@ def train_command(
     saves, and says how to resume; a resumed run ends with the same weights as an undisturbed one.
 
     Examples:
-      zoo train cnn
       zoo train cnn --recipe paper --epochs 3 --set lr=1e-3 --set model.dropout=0.3
       zoo train cnn --dataset ./my_pictures           a folder of pictures for each class
       zoo train cnn --dataset ./my_pictures --init latest   start from trained weights
@@ -77,10 +76,11 @@ def train_command(
     recipe, device, no_report = given["recipe"], given["device"], given["no_report"]
     if resume:
         refuse_settings(ctx, "run; give only RUN", "device", "no_report", "recipe", "compile")
+        from zoo_core.report.write import write_report
         from zoo_core.train import runner
 
-        how |= {"device": "" if device == "auto" else device, "report": reporter(no_report)}
-        return trained(runner.resume(resume, **how))
+        how |= {"device": "" if device == "auto" else device}
+        return trained(runner.resume(resume, report=None if no_report else write_report, **how))
     asked = read_request(config) if config else TrainingRequest()
     model, dataset = model or asked.model, dataset or asked.dataset
     recipe = recipe or asked.recipe or "default"
@@ -88,7 +88,7 @@ def train_command(
     typed = parse_settings(given["assignments"], entry) | taken(given, SETTINGS)
     settings = merge(asked.settings, typed)
     override(choose_recipe(entry, recipe), settings)
-
+    from zoo_core.report.write import write_report
     from zoo_core.train import runner
     from zoo_core.train.builder import command_line
 
@@ -100,13 +100,8 @@ def train_command(
         found = run_search(SearchSettings(model=model, dataset=dataset, train=True, **how)).trained
         assert found is not None
         return trained(found)
-    return trained(runner.train(model, dataset, report=reporter(no_report), **how))
-
-
-def reporter(left_out: bool) -> Reporter | None:
-    from zoo_core.report.write import write_report
-
-    return None if left_out else write_report
+    report = None if no_report else write_report
+    return trained(runner.train(model, dataset, report=report, **how))
 
 
 def trained(result: Result) -> Answer:
@@ -232,9 +227,6 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
         },
         show,
     )
-
-
-# ---------------------------------------------------------------- what was typed
 
 
 def entry_of(model: str) -> ModelEntry:

@@ -9,9 +9,16 @@ import click
 
 from zoo_core.cli.options import complete_trained, output_option, run_argument, runs_option
 from zoo_core.cli.output import Answer, command, print_fields, print_table
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.images import image_sheet
 from zoo_core.io.console import figure, label, percent, size
 from zoo_core.io.errors import UsageError, os_errors
+from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import resolve
+from zoo_core.spec.framework import framework_of
+from zoo_core.use.generate import SHEET_COLUMNS, feature_distance, load_sampler
+from zoo_core.use.load import load, probes
+from zoo_core.use.predict import attention_of, evaluate_run, predict_images
 
 STEPS = 8  # of an interpolation
 
@@ -29,28 +36,25 @@ def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> A
     Examples:
       zoo evaluate latest
       zoo evaluate runs/cnn-cifar10-20261116T101500Z --split train
-      zoo evaluate latest --json
     """
-    from zoo_core.use.predict import evaluate_run
-
     figures = evaluate_run(run, dataset, split=split, runs=runs)
-    return Answer(figures, lambda: show_figures(figures, split))
 
+    def show() -> None:
+        images = f"{figures['images']:,} pictures of {split}"
+        fields = {"run": figures["run"], "data": f"{figures['dataset']}, {images}"}
+        for name, value in figures.items():
+            if name == "inference_ms_per_image":
+                fields["per picture"] = f"{value:.3f} ms"
+            elif isinstance(value, float):
+                fields[label(name)] = figure(name, value)
+        print_fields(fields)
+        if "per_class" in figures:
+            rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
+            click.echo()
+            shares = [[name, None if share is None else percent(share)] for name, share in rows]
+            print_table(["class", "#accuracy"], shares)
 
-def show_figures(figures: dict[str, Any], split: str) -> None:
-    images = f"{figures['images']:,} pictures of {split}"
-    fields = {"run": figures["run"], "data": f"{figures['dataset']}, {images}"}
-    for name, value in figures.items():
-        if name == "inference_ms_per_image":
-            fields["per picture"] = f"{value:.3f} ms"
-        elif isinstance(value, float):
-            fields[label(name)] = figure(name, value)
-    print_fields(fields)
-    if "per_class" in figures:
-        rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
-        click.echo()
-        shares = [[name, None if share is None else percent(share)] for name, share in rows]
-        print_table(["class", "#accuracy"], shares)
+    return Answer(figures, show)
 
 
 @command()
@@ -67,20 +71,14 @@ def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | 
     Examples:
       zoo predict latest cat.jpg
       zoo predict latest holiday/ --top 1
-      zoo predict latest *.png --json
     """
-    from zoo_core.use.predict import predict_images
-
     predictions = predict_images(run, pictures, top=top, runs=runs)
-    document = []
+    document, rows = [], []
     for one in predictions:
         classes = [{"name": name, "probability": round(share, 6)} for name, share in one.classes]
         document.append({"picture": one.picture, "classes": classes})
+        rows.append([one.picture, *(f"{name} {100 * share:.1f} %" for name, share in one.classes)])
     columns = ["picture", *(f"{n}." for n in range(1, 1 + len(predictions[0].classes)))]
-    rows = [
-        [one.picture, *(f"{name} {100 * share:.1f} %" for name, share in one.classes)]
-        for one in predictions
-    ]
     return Answer(document, lambda: print_table(columns, rows))
 
 
@@ -108,16 +106,11 @@ def generate_command(
     weights.
 
     Examples:
-      zoo generate latest
       zoo generate latest --class frog --n 16 --seed 3 -o frogs.png
       zoo generate latest --interpolate
       zoo generate latest --distance cnn.cifar10      how far from real pictures
       zoo list --kind generation                      what can be trained to generate
     """
-    from zoo_core.data.images import image_sheet
-    from zoo_core.io.files import atomic_write
-    from zoo_core.use.generate import SHEET_COLUMNS, load_sampler
-
     source, located = load_sampler(run, runs)
     if interpolate:
         samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
@@ -125,26 +118,23 @@ def generate_command(
     else:
         samples = source.sample(count, seed, condition)
         columns = 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
-    model = located.model.rpartition("/")[2]
-    title = f"{model} trained on {Path(located.dataset).name}"
-    captions = None if condition else samples.names or None
+    title = f"{located.model.rpartition('/')[2]} trained on {Path(located.dataset).name}"
     title = f"{title}: {condition}" if condition else title
+    captions = None if condition else samples.names or None
     sheet = image_sheet(samples.images, captions, columns=columns, title=title)
     distance: dict[str, Any] | None = None
     if classifier:
-        from zoo_core.data.datasets import open_dataset
-        from zoo_core.use.generate import feature_distance
-
         data = open_dataset(located.dataset, **located.data_options)
         distance = feature_distance(source, data, classifier, seed=seed, runs=runs)
     with os_errors(f"{output} could not be written"), atomic_write(output) as temporary:
         sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
-    lines = [f"Picture: {output}"]
+    lines = []
     if distance:
-        if distance["of_training_pictures"] is not None:
-            lines.insert(0, f"As many training pictures: {distance['of_training_pictures']}")
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
-        lines.insert(0, f"Feature distance: {distance['feature_distance']} ({how})")
+        lines.append(f"Feature distance: {distance['feature_distance']} ({how})")
+        if distance["of_training_pictures"] is not None:
+            lines.append(f"As many training pictures: {distance['of_training_pictures']}")
+    lines.append(f"Picture: {output}")
     document = {
         "run": located.source,
         "seed": seed,
@@ -172,15 +162,12 @@ def attention_command(
     attention that the class token gives to each patch is laid over the PICTURE.
 
     Examples:
-      zoo attention latest cat.jpg
       zoo attention latest cat.jpg --heads -o cat.pdf
       zoo list --json        "capabilities" says which models have attention
     """
     draw_attention = resolve("zoo_core.report.plots:draw_attention", "drawing attention")
     if not picture.is_file():
         raise UsageError(f"there is no picture {picture}")
-    from zoo_core.use.predict import attention_of
-
     seen = attention_of(run, picture, runs=runs)
     with os_errors(f"{output} could not be written"):
         draw_attention(output, seen, picture.name, heads)
@@ -211,9 +198,6 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
       zoo export cnn.cifar10 -o cnn.onnx
       zoo export latest -o model.pt2
     """
-    from zoo_core.spec.framework import framework_of
-    from zoo_core.use.load import load, probes
-
     model = load(reference, runs=runs)
     entry = model.zoo.entry
     difference = framework_of(entry).export(entry, model, probes(model), output)

