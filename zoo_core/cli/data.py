@@ -252,8 +252,7 @@ def show(
       zoo data show ./my_pictures -o sheet.png --n 30 --split train
     """
     from zoo_core.data.datasets import open_dataset
-    from zoo_core.data.images import image_sheet
-    from zoo_core.io.files import atomic_write
+    from zoo_core.data.images import write_sheet
 
     data = open_dataset(name, report=note, **parsed(assignments))
     split = split or ("train" if data.test is None else "test")
@@ -261,20 +260,16 @@ def show(
     if chosen is None:
         raise UsageError(f"{name} has no test pictures", "--split train shows the others")
     picked = one_of_each(chosen, count)
-    captions = None
-    if chosen.labels is not None:
-        captions = [data.classes[label] for label in chosen.labels[picked]]
-    sheet = image_sheet(
-        chosen.images[picked],
-        captions,
-        columns=len(data.classes) if 4 <= len(data.classes) <= 12 else None,
-        title=f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}",
-    )
+    labels = () if chosen.labels is None else chosen.labels[picked]
+    captions = [data.classes[label] for label in labels]
+    columns = len(data.classes) if 4 <= len(data.classes) <= 12 else None
+    title = f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}"
     path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")
-    with os_errors(f"{path} could not be written"), atomic_write(path) as temporary:
-        sheet.save(temporary, format="PNG")
+    images = chosen.images[picked]
+    with os_errors(f"{path} could not be written"):
+        width, height = write_sheet(path, images, captions, columns=columns, title=title)
     document = {"path": path, "split": split, "pictures": len(picked)}
-    made = f"{len(picked)} pictures, {sheet.width} x {sheet.height}"
+    made = f"{len(picked)} pictures, {width} x {height}"
     return Answer(document, f"Wrote {path}: {made}.")
 
 

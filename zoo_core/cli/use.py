@@ -114,8 +114,7 @@ def generate_command(
       zoo generate latest --distance cnn.cifar10      how far from real pictures
       zoo list --kind generation                      what can be trained to generate
     """
-    from zoo_core.data.images import image_sheet
-    from zoo_core.io.files import atomic_write
+    from zoo_core.data.images import write_sheet
     from zoo_core.use.generate import SHEET_COLUMNS, load_sampler
 
     source, located = load_sampler(run, runs)
@@ -127,9 +126,8 @@ def generate_command(
         columns = 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
     model = located.model.rpartition("/")[2]
     title = f"{model} trained on {Path(located.dataset).name}"
-    captions = None if condition else samples.names or None
+    captions = () if condition else samples.names
     title = f"{title}: {condition}" if condition else title
-    sheet = image_sheet(samples.images, captions, columns=columns, title=title)
     distance: dict[str, Any] | None = None
     if classifier:
         from zoo_core.data.datasets import open_dataset
@@ -137,8 +135,9 @@ def generate_command(
 
         data = open_dataset(located.dataset, **located.data_options)
         distance = feature_distance(source, data, classifier, seed=seed, runs=runs)
-    with os_errors(f"{output} could not be written"), atomic_write(output) as temporary:
-        sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
+    kind = {".jpg": "jpeg"}.get(output.suffix, output.suffix[1:])
+    with os_errors(f"{output} could not be written"):
+        write_sheet(output, samples.images, captions, columns=columns, title=title, kind=kind)
     lines = [f"Picture: {output}"]
     if distance:
         if distance["of_training_pictures"] is not None:

@@ -68,18 +68,18 @@ def reading(run: Run) -> Iterator[None]:
         raise ZooError(f"the files in {run.path} are damaged: {describe(error)}") from error
 
 
-def summarize(run: Run) -> Summary:
-    """Read a run, finished or not."""
-    with reading(run):
-        return _summary(run, run.read(), run.metrics())
-
-
 def summarize_any(run: Run) -> Summary:
     """As summarize, but a run that cannot be read is a row as well."""
     try:
         return summarize(run)
     except ZooError as error:
         return Summary(run=run.name, path=str(run.path), error=str(error))
+
+
+def summarize(run: Run) -> Summary:
+    """Read a run, finished or not."""
+    with reading(run):
+        return _summary(run, run.read(), run.metrics())
 
 
 def _summary(run: Run, document: Mapping[str, Any], metrics: list[dict[str, Any]]) -> Summary:

@@ -12,38 +12,30 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import importlib.metadata
+from zoo_core.spec.entries import PluginRecord
 
-
-@dataclass(frozen=True)
-class Declared:
-    """The entry points of one distribution in one group, or what is wrong with them."""
-
-    distribution: str
-    version: str
-    points: tuple[tuple[str, str], ...]  # (name, value), as written
-    problem: str = ""
+Read = Callable[[str], str | None]
 
 
-def declared_in(group: str) -> Iterator[Declared]:
-    """Every distribution with entry points in the group, in the order of the path.
+def declared_in(group: str) -> Iterator[PluginRecord]:
+    """A record for each entry point of the group, in the order of the path; nothing is imported.
 
     Of two copies of one distribution the first on the path counts, as it does for imports.
     """
     seen = set()
     for name, read in _distributions():
         try:
-            text = read("entry_points.txt")
+            text = read("entry_points.txt") or ""
         except (OSError, ValueError) as error:
             # Not ours to judge, unless it is: a file that cannot be read may hold our group.
-            yield Declared(name, "", (), f"its entry_points.txt cannot be read: {error}")
+            reason = f"its entry_points.txt cannot be read: {error}"
+            yield PluginRecord(
+                id=name, value="", distribution=name, version="", state="failed", reason=reason
+            )
             continue
         if f"[{group}]" not in text:
             continue
@@ -51,24 +43,21 @@ def declared_in(group: str) -> Iterator[Declared]:
         key = re.sub(r"[-_.]+", "-", distribution).lower()
         if key not in seen:
             seen.add(key)
-            yield Declared(distribution, version, tuple(_points(text, group)))
-
-
-Read = Callable[[str], str]
+            for point, value in _points(text, group):
+                yield PluginRecord(
+                    id=point, value=value, distribution=distribution, version=version
+                )
 
 
 def _distributions() -> Iterator[tuple[str, Read]]:
     """The name in its file name, and a function that reads one of its metadata files."""
-    others = [
-        finder
-        for finder in sys.meta_path
-        if finder is not PathFinder and hasattr(finder, "find_distributions")
-    ]
+    finders = [finder for finder in sys.meta_path if finder is not PathFinder]
+    others = any(hasattr(finder, "find_distributions") for finder in finders)
     if others or any(entry and Path(entry).is_file() for entry in sys.path):
         import importlib.metadata
 
         for found in importlib.metadata.distributions():
-            yield found.name or "(unknown)", partial(_read_found, found)
+            yield found.name or "(unknown)", found.read_text
         return
     for entry in dict.fromkeys(sys.path):
         try:
@@ -81,10 +70,6 @@ def _distributions() -> Iterator[tuple[str, Read]]:
                 yield name.partition("-")[0], partial(_read, folder)
 
 
-def _read_found(found: importlib.metadata.Distribution, file: str) -> str:
-    return found.read_text(file) or ""
-
-
 def _read(folder: str, file: str) -> str:
     try:
         with open(f"{folder}/{file}", encoding="utf-8") as stream:  # noqa: PTH123 - Path is slower
@@ -95,7 +80,7 @@ def _read(folder: str, file: str) -> str:
 
 def _name_and_version(fallback: str, read: Read) -> tuple[str, str]:
     try:
-        headers = (read("METADATA") or read("PKG-INFO")).partition("\n\n")[0]
+        headers = (read("METADATA") or read("PKG-INFO") or "").partition("\n\n")[0]
     except (OSError, ValueError):
         headers = ""
     name = re.search(r"^Name: *(\S+)", headers, re.MULTILINE)

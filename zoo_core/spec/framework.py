@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.errors import OptionError, UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import OptionError, UsageError, ZooError, check_names
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
@@ -151,11 +151,8 @@ def framework_of(entry: ModelEntry) -> Framework:
 
 def check_options(entry: ModelEntry, options: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a model, with these in place of the defaults; unknown ones are refused."""
-    for option in options:
-        if option not in entry.options:
-            hint = did_you_mean(option, entry.options, f"it has: {', '.join(entry.options)}")
-            raise OptionError(f"model {entry.name!r} has no option {option!r}", hint)
-        value = options[option]
+    check_names(f"model {entry.name!r}", options, entry.options)
+    for option, value in options.items():
         if option in SHAPES and not (type(value) is int and value > 0):
             raise OptionError(f"{option} must be a whole number of at least 1, not {value!r}")
         if option in entry.choices and value not in entry.choices[option]:
@@ -172,15 +169,15 @@ def build_target(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
         return target(**config)
     except ZooError:
         raise
-    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
-        # By agreement a ValueError explains the options, and a framework's RuntimeError tries to; a
-        # TypeError is Python's own complaint.
+    except TypeError as error:  # Python's own complaint
         raise OptionError(
-            f"model {entry.name!r} cannot be built with these options: {error}"
-            if not isinstance(error, TypeError)
-            else f"building model {entry.name!r} raised {describe(error)}",
-            f"zoo info {entry.name} shows its options"
-            if not isinstance(error, TypeError)
-            else f"{entry.target} must take all options of zoo info {entry.name} as keywords; "
+            f"building model {entry.name!r} raised {describe(error)}",
+            f"{entry.target} must take all options of zoo info {entry.name} as keywords; "
             "an entry with num_classes=None leaves that one out",
+        ) from error
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        # By agreement a ValueError explains the options, and a framework's RuntimeError tries to.
+        raise OptionError(
+            f"model {entry.name!r} cannot be built with these options: {error}",
+            f"zoo info {entry.name} shows its options",
         ) from error

@@ -12,9 +12,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -77,7 +76,10 @@ class _Incompatible(Exception):
 @functools.cache
 def load_plugins() -> Plugins:
     """Load every installed plugin that the environment does not exclude; once per process."""
-    found = list(_installed())
+    own = PluginRecord(
+        id=BUILTIN, value="zoo_core.builtin.plugin", distribution=CORE, version=__version__
+    )
+    found = [own, *declared_in(GROUP)]
     chosen, excluded = _names_from("ZOO_PLUGINS"), _names_from("ZOO_DISABLE_PLUGINS")
     unknown = sorted(chosen - {record.id for record in found})
     if unknown:
@@ -97,8 +99,10 @@ def load_plugins() -> Plugins:
             record = replace(record, state="disabled", reason="ZOO_DISABLE_PLUGINS names it")
         elif chosen and record.id not in chosen and record.id != BUILTIN:
             record = replace(record, state="disabled", reason="ZOO_PLUGINS does not name it")
-        elif rivals and record is not found[0]:  # the built-in plugin cannot be pushed aside
-            record = replace(record, state="conflict", reason=_conflict(record, rivals))
+        elif rivals and record is not own:  # the built-in plugin cannot be pushed aside
+            names = ", ".join(f"{other.distribution} {other.version}".strip() for other in rivals)
+            reason = f"the plugin id {record.id!r} is also used by {names}; uninstall one of them"
+            record = replace(record, state="conflict", reason=reason)
         elif record.state == "ok":
             record, plugin = _load(record, trial)
             if record.state == "ok":
@@ -117,33 +121,8 @@ def load_plugins() -> Plugins:
     return plugins
 
 
-# ---------------------------------------------------------------- finding
-
-
-def _installed() -> Iterator[PluginRecord]:
-    """The zoo's own plugin, then a record for each entry point; none of them imported yet."""
-    own = partial(PluginRecord, id=BUILTIN, value="zoo_core.builtin.plugin")
-    yield own(distribution=CORE, version=__version__, state="ok")
-    for declared in declared_in(GROUP):
-        record = partial(PluginRecord, distribution=declared.distribution, version=declared.version)
-        if declared.problem:
-            yield record(
-                id=declared.distribution, value="", state="failed", reason=declared.problem
-            )
-        for plugin_id, value in declared.points:
-            yield record(id=plugin_id, value=value, state="ok")
-
-
 def _names_from(variable: str) -> set[str]:
     return {name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()}
-
-
-def _conflict(record: PluginRecord, rivals: list[PluginRecord]) -> str:
-    names = ", ".join(f"{other.distribution} {other.version}".strip() for other in rivals)
-    return f"the plugin id {record.id!r} is also used by {names}; uninstall one of them"
-
-
-# ---------------------------------------------------------------- loading one
 
 
 def _load(record: PluginRecord, trial: pluggy.PluginManager) -> tuple[PluginRecord, Any]:
@@ -253,15 +232,11 @@ def _brief(value: object) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    """One sentence; pluggy's names our internals, so it is said in the author's words."""
     if isinstance(error, ZooError | _Incompatible):
         return str(error)
-    if isinstance(error, pluggy.PluginValidationError):
-        return _hook_problem(error)
-    return f"loading it raised {describe(error)}"
-
-
-def _hook_problem(error: pluggy.PluginValidationError) -> str:
-    """pluggy's message names our internals; say it in the author's words."""
+    if not isinstance(error, pluggy.PluginValidationError):
+        return f"loading it raised {describe(error)}"
     text = " ".join(str(error).split())
     if unknown := re.search(r"unknown hook '(\w+)'", text):
         known = [name for name in dir(hookspecs) if name.startswith("zoo_")]

@@ -1,8 +1,4 @@
-"""What plugins contribute, as frozen dataclasses that check themselves when they are made.
-
-Nothing here imports anything heavy: an entry names its code as a string (`"package.module:Class"`)
-and the code is imported when somebody uses the entry.
-"""
+"""A recipe of a training, and the rules by which recipes and entries check themselves."""
 
 from __future__ import annotations
 

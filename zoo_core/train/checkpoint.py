@@ -76,7 +76,11 @@ class Checkpoints:
         warnings: list[str] = []
         for path in self._paths():
             try:
-                return _read(path), warnings
+                record = json.loads(path.read_text(encoding="utf-8"))
+                with path.with_suffix(".safetensors").open("rb") as file:
+                    if digest_of(file) != record["sha256"]:
+                        raise ValueError("its digest does not match")
+                    return State(read(file), record["values"]), warnings
             except (OSError, ValueError, KeyError, TypeError) as error:
                 warnings.append(
                     f"checkpoint {path.stem} is damaged ({error}); trying the one before"
@@ -89,11 +93,3 @@ class Checkpoints:
     def _paths(self) -> list[Path]:
         """Newest first."""
         return sorted(self.folder.glob("[0-9]*.json"), reverse=True)
-
-
-def _read(path: Path) -> State:
-    record = json.loads(path.read_text(encoding="utf-8"))
-    with path.with_suffix(".safetensors").open("rb") as file:
-        if digest_of(file) != record["sha256"]:
-            raise ValueError("its digest does not match")
-        return State(read(file), record["values"])

@@ -14,7 +14,7 @@ import numpy as np
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import OptionError
+from zoo_core.io.errors import OptionError, check_names
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
@@ -80,13 +80,7 @@ class Job:
 
         labels: whether it needs them; mixes: whether it knows mixed ones.
         """
-        for option in self.recipe.task:
-            if option not in options:
-                known = ", ".join(options) or "none"
-                raise OptionError(
-                    f"the task of model {self.entry.name!r} has no option {option!r}",
-                    f"it has: {known}",
-                )
+        check_names(f"the task of model {self.entry.name!r}", self.recipe.task, options)
         if labels and not self.dataset.classes:
             what = "is a classifier" if self.entry.task == "classification" else "needs labels"
             raise OptionError(

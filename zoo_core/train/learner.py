@@ -1,9 +1,4 @@
-"""The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
-
-Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
-in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
-not.
-"""
+"""What the training loop asks of a framework: a Learner does the arithmetic of a step."""
 
 from __future__ import annotations
 
@@ -50,8 +45,6 @@ class Learner:
         self.scored: np.ndarray | None = None
         self.start_epoch()
 
-    # ------------------------------------------------------------ what a framework must say
-
     def learn(self, batch: Batch, place: Position, last: bool) -> None:
         """Learn from a part of a batch, and `add` its figures; after the last part, update."""
         raise NotImplementedError
@@ -60,7 +53,7 @@ class Learner:
         """What the published model says of pictures, (B, classes)."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------ what it may say otherwise
+    # From here on, a framework may say otherwise.
 
     def loading(self) -> dict[str, Any]:
         """Arguments for the loader: backend, device, channels_last, shard."""
@@ -110,7 +103,7 @@ class Learner:
         """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
         return []
 
-    # ------------------------------------------------------------ what the loop calls
+    # From here on, what the loop calls.
 
     def start_epoch(self) -> None:
         """Forget the sums of the epoch before."""

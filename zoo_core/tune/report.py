@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.io.console import duration, figure
-from zoo_core.io.errors import ZooError
+from zoo_core.io.errors import os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.report.text import plain, table
 from zoo_core.runs.summary import curves_of, number
@@ -177,7 +177,7 @@ def write_search_report(search: Search, plan: SearchPlan) -> Path:
     head = f"{kind} of {plan.entry.name} on {data['name']}: {settings_text(best.parameters)}"
     titles, rows = table_of(plan, trials, data["classes"])
     cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
-    try:
+    with os_errors(f"{search.path} could not be written"):
         plots = _draw(search.path / "pictures", plan, trials, data["classes"])
         parts = [
             f"# {plain(head)}",
@@ -192,8 +192,6 @@ def write_search_report(search: Search, plan: SearchPlan) -> Path:
         ]
         with atomic_write(path) as temporary:
             temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ZooError(f"{search.path} could not be written: {error.strerror}") from error
     return path
 
 

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from zoo_core.io.errors import OptionError, UnknownName, UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import OptionError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.runs.run import FORMAT, Directory, Run, new_run, runs_root
+from zoo_core.runs.run import FORMAT, Directory, Run, new_run
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
@@ -131,9 +131,7 @@ class SearchPlan(Terms):
         return 2 * (self.workers - 1)
 
     def to_dict(self) -> dict[str, Any]:
-        document = asdict(self)
-        del document["axes"]
-        return document
+        return {name: value for name, value in asdict(self).items() if name != "axes"}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> SearchPlan:
@@ -209,13 +207,6 @@ class Trial:
     curve: Lines
     error: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Trial:
-        return cls(**{**document, "parameters": freeze(document["parameters"])})
-
     @property
     def losses(self) -> list[float]:
         return validation_losses(self.curve)
@@ -275,7 +266,7 @@ class Search(Directory):
             return {}
         lines = self.trials_file.read_text(encoding="utf-8").splitlines()
         try:
-            found = [Trial.from_dict(json.loads(line)) for line in lines]
+            found = [Trial(**freeze(json.loads(line))) for line in lines]
         except (ValueError, TypeError, KeyError) as error:
             raise ZooError(f"{self.trials_file} is damaged: {error}") from error
         return {trial.number: trial for trial in sorted(found, key=lambda trial: trial.number)}
@@ -284,7 +275,7 @@ class Search(Directory):
         """Replace the file as a whole: a kill leaves no half line in it."""
         text = self.trials_file.read_text(encoding="utf-8") if self.trials_file.exists() else ""
         with atomic_write(self.trials_file) as temporary:
-            temporary.write_text(text + json.dumps(trial.to_dict()) + "\n", encoding="utf-8")
+            temporary.write_text(text + json.dumps(asdict(trial)) + "\n", encoding="utf-8")
 
     @classmethod
     def new(cls, root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
@@ -293,21 +284,3 @@ class Search(Directory):
         head = {"format": FORMAT, "name": search.name, "status": "running"}
         search.write({**head, **about, "plan": plan.to_dict()})
         return search
-
-    @classmethod
-    def find(cls, reference: str, root: Path | None, kind: str) -> Search:
-        """The search that a person means: a path, a name in the runs folder, or `latest`."""
-        root = runs_root(root)
-        known = [cls(path.parent) for path in root.glob(f"{kind}-*/search.json")]
-        known.sort(key=lambda search: search.name.rsplit("Z", 1)[0][-15:])
-        if reference == "latest":
-            if not known:
-                raise UsageError(f"there is no {kind} in {root}", f"zoo {kind} MODEL makes one")
-            return known[-1]
-        for found in (cls(root / reference), cls(Path(reference))):
-            if found.settings_file.is_file():
-                if (made := found.plan().kind) == kind:
-                    return found
-                raise UsageError(f"{found.path} is a {made}", f"zoo {made} --resume {reference}")
-        hint = did_you_mean(reference, [s.name for s in known], "--runs chooses the folder")
-        raise UnknownName(f"there is no {kind} {reference!r} in {root}", hint)
