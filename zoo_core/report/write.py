@@ -43,16 +43,12 @@ class Report:
 
 
 def write_report(run: Run, dataset: Dataset | None = None) -> Path:
-    """Write report.md and pictures/ of a run, finished or not, and return report.md's path.
-
-    dataset: the run's own, where it is in memory already; otherwise it is opened, from the cache
-    alone, for the plots of predictions.
-    """
+    """Write report.md and pictures/ of a run, finished or not, and return report.md's path."""
     return build_report(run, dataset).path
 
 
 def build_report(run: Run, dataset: Dataset | None = None) -> Report:
-    """As write_report, with all that there is to say about it."""
+    """As write_report; `dataset` is the run's own, or opened from the cache if it is None."""
     facts = read_facts(run)
     path = run.path / "report.md"
     with os_errors(f"{path} could not be written"):

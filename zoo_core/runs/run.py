@@ -1,13 +1,5 @@
 """A run directory: what was asked for, what happened, and the weights that came out.
 
-    runs/cnn-cifar10-20261116T101500Z/
-      run.json               every setting, versions, digests and, at the end, the results
-      metrics.jsonl          one line an epoch
-      checkpoints/           what a resume needs; removed when the run is complete
-      model.safetensors      the trained weights
-      predictions.safetensors  labels and probabilities of the test set, for the report
-      report.md, pictures/   for people
-
 docs/runs.md describes the files. Nothing here knows a framework.
 """
 
@@ -28,6 +20,16 @@ from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
 
 FORMAT = 1
+
+
+class Inside:
+    """The path of a file in a Directory, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, directory: Directory, kind: type[Directory]) -> Path:
+        return directory.path / self.name
 
 
 @dataclass(frozen=True)
@@ -112,21 +114,10 @@ class Run(Directory):
     kind: ClassVar[str] = "run"
     document: ClassVar[str] = "run.json"
 
-    @property
-    def metrics_file(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def model_file(self) -> Path:
-        return self.path / "model.safetensors"
-
-    @property
-    def predictions_file(self) -> Path:
-        return self.path / "predictions.safetensors"
+    metrics_file = Inside("metrics.jsonl")  # one line an epoch
+    checkpoints = Inside("checkpoints")  # what a resume needs; removed when the run is complete
+    model_file = Inside("model.safetensors")
+    predictions_file = Inside("predictions.safetensors")  # of the test set, for the report
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without a last one that a kill cut short."""
@@ -173,17 +164,14 @@ def new_run(root: Path, model: str, dataset: str, now: datetime | None = None) -
     """Make a directory that no other run has. Names of one model and dataset sort by time."""
     now = now or datetime.now(UTC)
     stem = f"{model}-{dataset}-{now:%Y%m%dT%H%M%SZ}"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1000):
-            path = root / (f"{stem}-{attempt + 1}" if attempt else stem)
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue
+    for attempt in range(1000):
+        path = root / (f"{stem}-{attempt + 1}" if attempt else stem)
+        try:
+            path.mkdir(parents=True)
             return Run(path)
-    except OSError as error:
-        raise ZooError(
-            f"no run can be made in {root}: {error.strerror}", "choose another folder with --runs"
-        ) from error
+        except FileExistsError:
+            continue
+        except OSError as error:
+            hint = "choose another folder with --runs"
+            raise ZooError(f"no run can be made in {root}: {error.strerror}", hint) from error
     raise ZooError(f"{root} already holds 1000 runs called {stem}")

@@ -1,7 +1,6 @@
 """What plugins contribute, as frozen dataclasses that check themselves when they are made.
 
-Nothing here imports anything heavy: an entry names its code as a string (`"package.module:Class"`)
-and the code is imported when somebody uses the entry.
+An entry names its code as a string, which is imported when somebody uses the entry.
 """
 
 from __future__ import annotations

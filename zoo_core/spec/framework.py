@@ -1,7 +1,6 @@
 """What a framework can do with a model, and the way from an entry to a built model.
 
-A framework knows how to build a model, load weights into it and ask it something: all that using
-weights needs. A trainer is a framework that can also train; see train/job.py.
+A trainer is a framework that can also train; see train/job.py.
 """
 
 from __future__ import annotations
@@ -63,10 +62,7 @@ class Framework(ABC):
         return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
 
     def load_state(self, model: Any, tensors: Tensors) -> None:
-        """Put weights into a built model. Names and shapes are already known to fit.
-
-        Tensors that are not given stay as they are.
-        """
+        """Put weights that fit into a built model; tensors that are not given stay."""
         model.load_state_dict(tensors, strict=False)
 
     def assemble(
@@ -78,10 +74,7 @@ class Framework(ABC):
         device: str = "cpu",
         dtype: str = "",
     ) -> Any:
-        """A model in evaluation mode with these tensors; those that are not given are fresh ones.
-
-        It may keep the tensors instead of copying them.
-        """
+        """A model in evaluation mode with these tensors, kept or copied; the others are fresh."""
         if device not in ("cpu", "auto") or dtype not in ("", "float32"):
             wanted = f"{device} in {dtype}" if dtype else device
             raise OptionError(f"model {entry.name!r} runs on the CPU in float32, not on {wanted}")
@@ -123,10 +116,7 @@ class Framework(ABC):
     def score_split(
         self, model: Any, preprocess: Any, dataset: Any, split: str
     ) -> tuple[np.ndarray, float] | None:
-        """Scores of all images of a split and milliseconds for each, where a cache has them.
-
-        None: there is no quicker way than to predict them.
-        """
+        """Scores of a split and milliseconds for each image; None: no cache has them."""
         return None
 
     def measure(

@@ -42,10 +42,9 @@ def build_job(
     checkpoint_seconds: float = 30.0,
     run: Run | None = None,
 ) -> Job:
-    """The one way to a job; whatever is wrong with the settings is said here.
+    """The one way to a job, a new one or one that goes on with `run`; says what is wrong with it.
 
-    A job has no run before begin_run, unless it goes on with `run`: what that one recorded counts
-    then. runs: the folder in which `init` finds other runs.
+    runs: the folder in which `init` finds other runs.
     """
     trainer, parts, events = trainer_of(entry), parts_of(data, recipe), Events(display.warn)
     if run:
@@ -111,10 +110,7 @@ def fit_to_data(
 
 
 def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: str) -> Job:
-    """The job in a new run directory, whose run.json says all that was decided.
-
-    reference: the dataset's, as `lasting` gives it.
-    """
+    """The job in a new run directory; reference: the dataset's, as `lasting` gives it."""
     entry, data, described = job.entry, job.dataset, job.described
     provider = entry.provider or Provider(plugin="", distribution="", version="")
     assert described is not None
@@ -211,10 +207,7 @@ def command_line() -> str:
 
 
 def starting_tensors(job: Job, runs: Path | None) -> dict[str, np.ndarray] | None:
-    """Trained weights to start from, of `init` or the model's own; None: random ones.
-
-    Those that fit the model are kept; the rest, the head usually, start anew.
-    """
+    """Weights to start from that fit, of `init` or the model's own; None: all start at random."""
     entry, display = job.entry, job.display
     if job.recipe.init:
         weights = obtain(job.recipe.init, runs, tensors_only=True)

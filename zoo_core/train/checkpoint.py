@@ -1,7 +1,6 @@
 """Checkpoints: safetensors for arrays, JSON for the rest, each written whole or not at all.
 
-A checkpoint exists once its JSON file does; that file holds the digest of the arrays. A damaged one
-is passed over for the one before.
+A checkpoint exists once its JSON file does, which holds the digest of the arrays.
 """
 
 from __future__ import annotations

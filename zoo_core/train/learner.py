@@ -29,9 +29,8 @@ class Position:
 class Learner:
     """A model that learns: the part of a trainer that knows its framework. Subclass it.
 
-    What learners of all frameworks do alike is here: the parts of a batch, the averaged weights,
-    the sums of an epoch, the state. A model needs torch's `train()` and, as long as `read` and
-    `write` are not replaced, `state_dict()` and `load_state_dict()` with arrays.
+    A model needs torch's `train()` and, as long as `read` and `write` are not replaced,
+    `state_dict()` and `load_state_dict()` with arrays.
     """
 
     def __init__(self, job: Job, model: Any) -> None:
@@ -84,10 +83,7 @@ class Learner:
         self.write(self.published, now)
 
     def evaluate(self, loader: Loader) -> dict[str, float]:
-        """Figures of a split, `loss` among them; here those of a classifier.
-
-        Whatever it was trained on, the loss is cross-entropy: figures of runs can be compared.
-        """
+        """Figures of a split; here a classifier's, whatever it was trained on: runs compare."""
         totals = ClassificationTotals(len(self.classes))
         said = []
         for batch in loader.epoch(0):

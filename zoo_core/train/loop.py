@@ -1,8 +1,7 @@
 """The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
 
-Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
-in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
-not.
+A run depends on the recipe, the position (epoch, batch) and the learner's state alone, so one that
+is killed and resumed ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -91,14 +90,11 @@ class Loop:
             best_epoch=self.stopping.best_epoch,
             stopped_early=self._stopped(),
             seconds=self.seconds,
-            cpu_seconds=self._cpu_seconds(),
+            cpu_seconds=self._cpu_offset + time.process_time(),
             images_per_second=self.images / max(self.step_seconds, 1e-9),
             remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
             test_scores=self.learner.scored if same and not self.best_weights else None,
         )
-
-    def _cpu_seconds(self) -> float:
-        return self._cpu_offset + time.process_time()
 
     def _stopped(self) -> bool:
         if self.stopping.stopped or self.job.give_up is None or self.job.run is None:
@@ -200,7 +196,7 @@ class Loop:
             values = {
                 "learner": state.values,
                 **{name: getattr(self, name) for name in COUNTED},
-                "cpu_seconds": self._cpu_seconds(),
+                "cpu_seconds": self._cpu_offset + time.process_time(),
                 "stopping": self.stopping.to_dict(),
             }
             best = prefixed(BEST, self.best_weights)

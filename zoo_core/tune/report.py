@@ -76,9 +76,6 @@ def settings_text(parameters: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={as_typed(value)}" for name, value in parameters.items())
 
 
-# ---------------------------------------------------------------- the order of trials
-
-
 def ranked(plan: SearchPlan, trials: Sequence[Trial]) -> list[Trial]:
     """By loss, of a sweep by accuracy where there is one; those that failed last."""
 
@@ -135,9 +132,6 @@ def table_of(
 
 def _shown(name: str, value: Any) -> str | None:
     return None if number(value) is None else figure(name, value)
-
-
-# ---------------------------------------------------------------- files
 
 
 def write_recipe(search: Search, plan: SearchPlan, recipe: Recipe, best: Trial) -> None:
@@ -203,13 +197,15 @@ def _facts(
     states = Counter(trial.status for trial in trials)
     sources = Counter(trial.source for trial in trials).items()
     scores = ", ".join(f"test {name} {figure(name, value)}" for name, value in result.items())
+    # With numbers that a person reads: lr=log:4.54e-05:0.0183.
+    digits, short = r"\d+\.\d{4,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.3g}"
     told = {
         "best": f"{settings_text(best.parameters)} (number {best.number})",
         "best validation loss": plan.kind == "tune" and f"{best.loss:.4f} in epoch {best.epoch}",
         "trained on everything": scores and f"{document['trained']}: {scores}",
         "pictures": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
-        "space": ", ".join(f"`{_shortened(text)}`" for text in plan.space),
+        "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
         + ", ".join(f"{count} {source}" for source, count in sources),
         "failed": states["failed"] and str(states["failed"]),
@@ -220,11 +216,6 @@ def _facts(
         and f"{plan.workers}, {plan.engine}",
     }
     return {name: str(value) for name, value in told.items() if value}
-
-
-def _shortened(text: str) -> str:
-    """An axis with numbers that a person reads: lr=log:4.54e-05:0.0183."""
-    return re.sub(r"\d+\.\d{4,}(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", text)
 
 
 def _spared(plan: SearchPlan, trials: Sequence[Trial]) -> str:

@@ -1,11 +1,6 @@
 """A search or a sweep: what a person asks for, what is decided, and the directory that keeps it.
 
-runs/tune-mlp-cifar10-20261116T101500Z/
-  search.json      the plan, versions, digests and, at the end, the best trial
-  trials.jsonl     one line for each trial that has ended, with its curve
-  trials/007/      a trial is a run directory like any other
-  best.toml        the best recipe, for zoo train --config
-  report.md, pictures/   for people
+docs/search.md describes the files.
 """
 
 from __future__ import annotations
@@ -18,7 +13,7 @@ from typing import Any, ClassVar
 
 from zoo_core.io.errors import OptionError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.runs.run import FORMAT, Directory, Run, new_run
+from zoo_core.runs.run import FORMAT, Directory, Inside, Run, new_run
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
@@ -30,9 +25,6 @@ from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
 
 SEARCHERS = ("tpe", "random", "grid")
 ENGINES = ("local", "ray")
-
-
-# ---------------------------------------------------------------- what is asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +81,6 @@ SWEEP = SearchSettings(recipe="default", searcher="grid", startup=0, prune=False
 MOST_EPOCHS, PATIENCE = 50, 2  # of trials whose rate is constant
 
 
-# ---------------------------------------------------------------- what is decided
-
-
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan(Terms):
     """A search, fully decided; search.json keeps all of it but the axes."""
@@ -121,11 +110,7 @@ class SearchPlan(Terms):
 
     @property
     def lag(self) -> int:
-        """How many of the trials before it a trial does not know of.
-
-        With several workers a trial starts before its predecessors have ended. Which of them it
-        knows is fixed, and not a matter of who is quicker: so the search can be repeated.
-        """
+        """How many of the trials before it a trial ignores: fixed, so a search can be repeated."""
         if self.searcher == "grid" and not self.prune:
             return self.trials  # nothing that it could learn from them
         return 2 * (self.workers - 1)
@@ -186,8 +171,6 @@ def decide(asked: SearchSettings) -> SearchPlan:
     return SearchPlan(recipe=recipe, recipe_name=recipe_name, space=space, axes=axes, **terms)
 
 
-# ---------------------------------------------------------------- what is kept
-
 CHANCE = 1.5  # times a blind guess: a classifier below that has learnt nothing
 Lines = Sequence[Mapping[str, Any]]  # of metrics.jsonl
 
@@ -243,13 +226,8 @@ class Search(Directory):
     kind: ClassVar[str] = "search"
     document: ClassVar[str] = "search.json"
 
-    @property
-    def trials_file(self) -> Path:
-        return self.path / "trials.jsonl"
-
-    @property
-    def best_file(self) -> Path:
-        return self.path / "best.toml"
+    trials_file = Inside("trials.jsonl")  # one line for each trial that has ended
+    best_file = Inside("best.toml")  # the best recipe, for zoo train --config
 
     def trial_run(self, number: int) -> Run:
         return Run(self.path / "trials" / f"{number:03d}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,19 +56,26 @@ def run_search(asked: SearchSettings) -> SearchResult:
         )
     work = _begin(asked)
     search, plan = work.search, work.plan
-    with search.locked(), _resumable(work):
+    with search.locked():
         search.update(status="running")
-        trials = _try_out(work)
-        best = best_trial(plan, trials)
-        if best is None:
-            search.update(status="failed")
-            raise TrainingError(
-                f"all {len(trials)} trials failed; the first one: {trials[0].error}",
-                f"each of them is a line of {search.trials_file}",
-            )
-        recipe = best_recipe(plan, best)
-        write_recipe(search, plan, recipe, best)
-        trained = _train_best(work, recipe) if plan.train else None
+        try:
+            trials = _try_out(work)
+            best = best_trial(plan, trials)
+            if best is None:
+                search.update(status="failed")
+                raise TrainingError(
+                    f"all {len(trials)} trials failed; the first one: {trials[0].error}",
+                    f"each of them is a line of {search.trials_file}",
+                )
+            recipe = best_recipe(plan, best)
+            write_recipe(search, plan, recipe, best)
+            trained = _train_best(work, recipe) if plan.train else None
+        except (Interrupted, KeyboardInterrupt) as error:
+            # It says how to go on with the search, not with one of its runs.
+            search.update(status="interrupted")
+            hint = f"zoo {plan.kind} --resume {search.path}"
+            number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
+            raise Interrupted(str(error) or "stopped between two steps", hint, number) from error
         scores = trained.metrics if trained else {}
         result = {name: scores[name] for name in ("accuracy", "loss") if name in scores}
         search.update(status="complete", best=best.number, result=result)
@@ -129,18 +134,6 @@ def _check(plan: SearchPlan, data: Dataset, runs: Path) -> dict[str, Any]:
                     "train": len(job.parts[0]), "validation": len(job.parts[1])},
         "environment": environment(plan.entry, plan.device),
     }  # fmt: skip
-
-
-@contextmanager
-def _resumable(work: Work) -> Iterator[None]:
-    """An interruption says how to go on with the search, not with one of its runs."""
-    hint = f"zoo {work.plan.kind} --resume {work.search.path}"
-    try:
-        yield
-    except (Interrupted, KeyboardInterrupt) as error:
-        work.search.update(status="interrupted")
-        number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
-        raise Interrupted(str(error) or "stopped between two steps", hint, number) from error
 
 
 def _try_out(work: Work) -> list[Trial]:
