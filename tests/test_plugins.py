@@ -146,11 +146,11 @@ def test_metadata_that_cannot_be_read_is_one_failed_plugin(tmp_path, zoo_json):
 def test_the_quick_search_finds_what_importlib_metadata_finds():
     import importlib.metadata
 
-    from zoo_core.spec.distributions import declared_in
+    from zoo_core.spec.plugins import declared_in
 
     for group in ("zoo", "console_scripts", "pytest11"):
         slow = sorted((p.name, p.value) for p in importlib.metadata.entry_points(group=group))
-        quick = sorted(point for found in declared_in(group) for point in found.points)
+        quick = sorted((found.id, found.value) for found in declared_in(group))
         assert quick == slow, group
         assert quick
 

@@ -9,7 +9,7 @@ import time
 from report.made_runs import make_run
 from support import environment
 
-from zoo_core.runs.run import find_run
+from zoo_core.runs.run import Run
 
 
 def test_runs_are_listed_newest_last(zoo_command, tmp_path):
@@ -110,6 +110,6 @@ def test_the_latest_run_with_weights_is_named_where_a_newer_one_has_none(tmp_pat
     newer = make_run(tmp_path, model="cnn", time="20261116T101502Z", done=3, status="interrupted")
     older.model_file.write_bytes(b"weights")
     newer.model_file.unlink(missing_ok=True)
-    assert find_run("latest", tmp_path) == newer and said() == []
-    assert find_run("latest", tmp_path, trained=True) == older
+    assert Run.find("latest", tmp_path) == newer and said() == []
+    assert Run.find_trained("latest", tmp_path) == older
     assert said() == [f"Taking {older.name}: {newer.name} is newer and has no weights yet"]

@@ -201,7 +201,7 @@ def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_pat
         (["cnn", "--set", "patience=3"], "Error: patience and restore_best need a validation"),
         (["cnn", "--dataset", "cifar"], "Error: there is no dataset 'cifar'.\nHint: did you mean "),
         (["cnn", "--resume", "latest"], "Error: --resume goes on with the settings of the run"),
-        (["--resume", "latest"], "Error: there are no runs in runs."),
+        (["--resume", "latest"], "Error: there is no run in runs."),
         (["--resume", "nothing"], "Error: there is no run 'nothing' in runs."),
         (["cnn", "--config", "no.toml"], "Error: no.toml cannot be read: No such file"),
         (["cnn", "--dataset", "synthetic", "--device", "tpu"], "Error: there is no device 'tpu'"),
@@ -229,7 +229,7 @@ def test_mistakes_of_evaluate_and_predict(zoo_here, tmp_path):
     done = zoo_here("train", "cnn", "--dataset", "./nowhere", status=1)
     assert "Error: there is no folder" in done.stderr
     (tmp_path / "empty").mkdir()
-    assert "there are no trained runs" in zoo_here("evaluate", "latest", status=2).stderr
+    assert "there is no run in runs" in zoo_here("evaluate", "latest", status=2).stderr
     assert "is not a run" in zoo_here("predict", "empty", "x.png", status=2).stderr
 
 

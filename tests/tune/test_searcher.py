@@ -5,10 +5,12 @@ import random
 import statistics
 import subprocess
 import sys
+from dataclasses import asdict
 
 from support import environment
 
 import zoo
+from zoo_core.spec.recipe import freeze
 from zoo_core.tune.search import SearchPlan, Trial
 from zoo_core.tune.searcher import make_searcher
 from zoo_core.tune.space import parse_space
@@ -68,7 +70,7 @@ def test_a_searcher_that_is_made_anew_says_the_same(tmp_path):
     # As after a kill: every trial has gone through JSON, and the searcher knows nothing.
     import json
 
-    again = [Trial.from_dict(json.loads(json.dumps(t.to_dict()))) for t in whole[:8]]
+    again = [Trial(**freeze(json.loads(json.dumps(asdict(t))))) for t in whole[:8]]
     suggestion = searcher("tpe", axes(), 7, 4).suggest(9, again)
     assert suggestion.parameters == whole[8].parameters
     other = searcher("tpe", axes(), 8, 4).suggest(9, again)

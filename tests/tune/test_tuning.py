@@ -162,7 +162,7 @@ def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
         (["tune", "mlp", "--space", "lr=log:2:1"], "is inverted", "did you mean lr=log:1:2?"),
         (["tune", "mlp", "--space", "lr=log:0:1"], "must begin above 0", "lr=uniform:0:1"),
         (["tune", "mlp", "--resume", "latest"], "settings of the search", ""),
-        (["tune", "--resume", "latest"], "there is no tune in runs", "zoo tune MODEL"),
+        (["tune", "--resume", "latest"], "there is no search in runs", "zoo tune MODEL"),
         (["tune"], "say which MODEL", ""),
         (["tune", "mlp", "--searcher", "grid"], "lr has a range", "choice"),
         (["sweep", "mlp", "--grid", "lr"], "not a part of a grid", "NAME=A,B,C"),

@@ -16,10 +16,9 @@ from zoo_core.cli.output import Answer, group, note, print_fields, print_table, 
 from zoo_core.data import datasets
 from zoo_core.data.dataset import Split
 from zoo_core.data.datasets import cached, find_dataset, open_dataset
-from zoo_core.data.images import image_sheet
+from zoo_core.data.images import write_sheet
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError, OptionError, UsageError, os_errors
-from zoo_core.io.files import atomic_write
 from zoo_core.spec.registry import origin, plugin_of, registry
 
 name_argument = click.argument("name", shell_complete=complete_datasets)
@@ -226,20 +225,17 @@ def show(
     if chosen is None:
         raise UsageError(f"{name} has no test pictures", "--split train shows the others")
     picked = one_of_each(chosen, count)
-    captions = None
-    if chosen.labels is not None:
-        captions = [data.classes[label] for label in chosen.labels[picked]]
-    sheet = image_sheet(
-        chosen.images[picked],
-        captions,
-        columns=len(data.classes) if 4 <= len(data.classes) <= 12 else None,
-        title=f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}",
-    )
+    labels = () if chosen.labels is None else chosen.labels[picked]
+    captions = [data.classes[label] for label in labels]
+    columns = len(data.classes) if 4 <= len(data.classes) <= 12 else None
+    title = f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}"
     path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")
-    with os_errors(f"{path} could not be written"), atomic_write(path) as temporary:
-        sheet.save(temporary, format="PNG")
-    said = f"Wrote {path}: {len(picked)} pictures, {sheet.width} x {sheet.height}."
-    return Answer({"path": path, "split": split, "pictures": len(picked)}, said)
+    images = chosen.images[picked]
+    with os_errors(f"{path} could not be written"):
+        width, height = write_sheet(path, images, captions, columns=columns, title=title)
+    document = {"path": path, "split": split, "pictures": len(picked)}
+    made = f"{len(picked)} pictures, {width} x {height}"
+    return Answer(document, f"Wrote {path}: {made}.")
 
 
 def one_of_each(split: Split, count: int) -> list[int]:

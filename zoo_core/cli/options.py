@@ -26,9 +26,9 @@ def completion(names: Callable[[click.Context], Iterable[str]]) -> Complete:
 
 
 def _runs(ctx: click.Context) -> list[str]:
-    from zoo_core.runs.run import all_runs, runs_root
+    from zoo_core.runs.run import Run, runs_root
 
-    return ["latest", *(run.name for run in all_runs(runs_root(ctx.params.get("runs"))))]
+    return ["latest", *(run.name for run in Run.every(runs_root(ctx.params.get("runs"))))]
 
 
 def _weights(ctx: click.Context) -> list[str]:

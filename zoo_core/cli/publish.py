@@ -12,7 +12,7 @@ from zoo_core.cli.output import Answer, command, note, print_table
 from zoo_core.io.console import size
 from zoo_core.io.errors import UsageError, ZooError
 from zoo_core.publish import publish as publishing
-from zoo_core.runs.run import Run, find_run
+from zoo_core.runs.run import Run
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.weights.repository import CARD, CONFIG, MODEL
 
@@ -75,7 +75,7 @@ def publish_command(
     how = {"message": message, "private": private}
     if not run:
         return publish_all(to, plugins, dry_run, how)
-    chosen = find_run(run, runs, trained=True)
+    chosen = Run.find_trained(run, runs)
     if packaged:
         package = Path(to.removeprefix("package:"))
         return ship_run(chosen, package, tag=tag, license=license, dtype=dtype)

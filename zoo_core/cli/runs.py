@@ -22,7 +22,7 @@ from zoo_core.cli.options import (
 from zoo_core.cli.output import Answer, Group, command, group, note, print_table
 from zoo_core.io.console import duration, figure, label, percent, size, warn
 from zoo_core.io.errors import UsageError, os_errors
-from zoo_core.runs.run import Run, all_runs, find_run, runs_root
+from zoo_core.runs.run import Run, runs_root
 from zoo_core.runs.summary import (
     QUIET,
     Summary,
@@ -64,7 +64,7 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
     if ctx.invoked_subcommand:
         return None
     root = runs_root(runs)
-    every = [summarize_any(run) for run in all_runs(root)]
+    every = [summarize_any(run) for run in Run.every(root)]
     found = [s for s in every if matches(text, s.run, s.model, s.dataset, s.shown_status)]
     empty = f"None of the {len(every)} runs in {root} matches."
     if not every:
@@ -123,7 +123,7 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> None:
     Example:
       zoo runs remove latest --yes     without asking
     """
-    found = [find_run(reference, runs) for reference in references]
+    found = [Run.find(reference, runs) for reference in references]
     for run in found:
         if summarize_any(run).shown_status == "running":
             raise UsageError(f"{run.name} is still running", "stop it with Ctrl-C first")
@@ -151,7 +151,7 @@ def report_command(run: str, runs: Path | None) -> Answer:
     """
     from zoo_core.report.write import build_report
 
-    found = find_run(run, runs)
+    found = Run.find(run, runs)
     report = build_report(found)
     document = {"run": found.path, "report": report.path, "pictures": report.plots}
     return Answer(document, str(report.path), remarks=report.remarks)
@@ -212,7 +212,7 @@ def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
 
     weights = published(reference)
     if weights is None:
-        run = find_run(reference, runs)
+        run = Run.find(reference, runs)
         return summarize(run), run
     figures = {name.partition("_")[2]: value for name, value in weights.metrics.items()}
     summary = Summary(

@@ -5,6 +5,7 @@ Settings are checked before anything heavy is imported, so that mistakes come ba
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,9 +219,9 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
     return Answer(
         {
             "search": result.path,
-            "best": result.best.to_dict(),
+            "best": asdict(result.best),
             "recipe": result.search.best_file,
-            "trials": [trial.to_dict() for trial in result.trials],
+            "trials": [asdict(trial) for trial in result.trials],
             "report": result.report,
             "trained": result.trained.path if result.trained else None,
             "result": final or None,

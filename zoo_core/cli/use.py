@@ -10,10 +10,9 @@ import click
 from zoo_core.cli.options import complete_trained, output_option, run_argument, runs_option
 from zoo_core.cli.output import Answer, command, print_fields, print_table
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.images import image_sheet
+from zoo_core.data.images import write_sheet
 from zoo_core.io.console import figure, label, percent, size
 from zoo_core.io.errors import UsageError, os_errors
-from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import resolve
 from zoo_core.spec.framework import framework_of
 from zoo_core.use.generate import SHEET_COLUMNS, feature_distance, load_sampler
@@ -120,14 +119,14 @@ def generate_command(
         columns = 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
     title = f"{located.model.rpartition('/')[2]} trained on {Path(located.dataset).name}"
     title = f"{title}: {condition}" if condition else title
-    captions = None if condition else samples.names or None
-    sheet = image_sheet(samples.images, captions, columns=columns, title=title)
+    captions = () if condition else samples.names
     distance: dict[str, Any] | None = None
     if classifier:
         data = open_dataset(located.dataset, **located.data_options)
         distance = feature_distance(source, data, classifier, seed=seed, runs=runs)
-    with os_errors(f"{output} could not be written"), atomic_write(output) as temporary:
-        sheet.save(temporary, format={".jpg": "jpeg"}.get(output.suffix, output.suffix[1:]))
+    kind = {".jpg": "jpeg"}.get(output.suffix, output.suffix[1:])
+    with os_errors(f"{output} could not be written"):
+        write_sheet(output, samples.images, captions, columns=columns, title=title, kind=kind)
     lines = []
     if distance:
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from zoo_core.io.errors import DataError
+from zoo_core.io.files import atomic_write
 
 # Formats by name, because Pillow would also start Ghostscript for a file that claims to be EPS.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -102,14 +103,16 @@ GAP = 10
 SMALLEST = 84  # pixels that an image has on the sheet, at least
 
 
-def image_sheet(
+def write_sheet(
+    path: Path,
     images: np.ndarray,
-    captions: Sequence[str] | None = None,
+    captions: Sequence[str] = (),
     *,
     columns: int | None = None,
     title: str = "",
-) -> Image.Image:
-    """Draw uint8 (n, height, width, channels) row by row; small images get large pixels.
+    kind: str = "png",
+) -> tuple[int, int]:
+    """Draw uint8 (n, height, width, channels) row by row into a file; the sheet's size.
 
     Captions are below the images; where all of a row have the same one, it is beside the row.
     """
@@ -118,8 +121,8 @@ def image_sheet(
     scale = max(1, math.ceil(SMALLEST / width))
     size = (width * scale, height * scale)
     font, bold = ImageFont.load_default(13), ImageFont.load_default(17)
-    rows = _row_names(captions or (), columns)
-    below = [] if rows else captions or []
+    rows = _row_names(captions, columns)
+    below = () if rows else captions
     top = GAP + (30 if title else 0)
     aside = math.ceil(max((bold.getlength(name) for name in rows), default=-GAP)) + GAP
     step = (size[0] + GAP, size[1] + (20 if below else 0) + GAP)
@@ -139,7 +142,9 @@ def image_sheet(
         if below:
             place = (left + size[0] / 2, upper + size[1] + 3)
             draw.text(place, _fitted(below[number], size[0], font), INK, font=font, anchor="ma")
-    return sheet
+    with atomic_write(path) as temporary:
+        sheet.save(temporary, format=kind)
+    return sheet.size
 
 
 def _row_names(captions: Sequence[str], columns: int) -> list[str]:

@@ -1,7 +1,6 @@
 """How all plots look: colours, figures, axes, labels.
 
-Every plot is a figure of its own: nothing touches pyplot or matplotlib's settings, so that a
-notebook's own plots stay as they are.
+Nothing touches pyplot or matplotlib's settings, so that a notebook's own plots stay as they are.
 """
 
 from __future__ import annotations

@@ -20,8 +20,6 @@ from zoo_core.report.text import Facts
 from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
 from zoo_core.use.predict import Attention
 
-# ---------------------------------------------------------------- the course of a run
-
 
 def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: int | None) -> None:
     """A panel for each metric, with a line for each split that has it; `unit` is the loss's."""
@@ -61,9 +59,6 @@ def draw_rate(path: Path, points: Sequence[tuple[int, float]]) -> None:
     look.tidy(axes, "epoch", "learning rate")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     look.save(figure, path)
-
-
-# ---------------------------------------------------------------- classes
 
 
 def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, title: str) -> None:
@@ -138,14 +133,8 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
     look.save(figure, path)
 
 
-# ---------------------------------------------------------------- images
-
-
 def draw_grid(path: Path, images: np.ndarray, facts: Facts, chosen: np.ndarray, title: str) -> None:
-    """Some images of the test set (n, height, width, channels) with their predicted class.
-
-    Mistakes are framed; where all of them are mistakes, frames would say nothing.
-    """
+    """Images (n, height, width, channels), predicted classes below, mistakes framed unless all."""
     assert facts.probabilities is not None
     classes, probabilities = facts.classes, facts.probabilities[chosen]
     labels = None if facts.labels is None else facts.labels[chosen]
@@ -204,9 +193,6 @@ def draw_codes(
             labelcolor=look.INK, ncols=math.ceil(len(classes) / 15),
         )  # fmt: skip
     look.save(figure, path)
-
-
-# ---------------------------------------------------------------- several runs
 
 
 class Line(NamedTuple):

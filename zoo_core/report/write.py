@@ -16,8 +16,8 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.images import image_sheet
-from zoo_core.io.errors import UnknownName, ZooError
+from zoo_core.data.images import write_sheet
+from zoo_core.io.errors import UnknownName, ZooError, os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import read
@@ -43,24 +43,18 @@ class Report:
 
 
 def write_report(run: Run, dataset: Dataset | None = None) -> Path:
-    """Write report.md and pictures/ of a run, finished or not, and return report.md's path.
-
-    dataset: the run's own, where it is in memory already; otherwise it is opened, from the cache
-    alone, for the plots of predictions.
-    """
+    """Write report.md and pictures/ of a run, finished or not, and return report.md's path."""
     return build_report(run, dataset).path
 
 
 def build_report(run: Run, dataset: Dataset | None = None) -> Report:
-    """As write_report, with all that there is to say about it."""
+    """As write_report; `dataset` is the run's own, or opened from the cache if it is None."""
     facts = read_facts(run)
     path = run.path / "report.md"
-    try:
+    with os_errors(f"{path} could not be written"):
         drawn = Plotter(facts, dataset).draw_all()
         with atomic_write(path) as temporary:
             temporary.write_text(markdown(facts, drawn), encoding="utf-8")
-    except OSError as error:
-        raise ZooError(f"{path} could not be written: {error.strerror}") from error
     return Report(path, [run.path / "pictures" / name for name in drawn], facts.remarks)
 
 
@@ -128,9 +122,7 @@ class Plotter:
     ) -> None:
         """Images as they are, pixel by pixel."""
         title = f"{self.facts.title}: {title}"
-        sheet = image_sheet(images, names or None, columns=columns, title=title)
-        with atomic_write(self.folder / name) as temporary:
-            sheet.save(temporary, format="png")
+        write_sheet(self.folder / name, images, names, columns=columns, title=title)
         self.drawn.append(name)
 
     def draw_course(self) -> None:

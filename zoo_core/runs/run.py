@@ -1,13 +1,5 @@
 """A run directory: what was asked for, what happened, and the weights that came out.
 
-    runs/cnn-cifar10-20261116T101500Z/
-      run.json               every setting, versions, digests and, at the end, the results
-      metrics.jsonl          one line an epoch
-      checkpoints/           what a resume needs; removed when the run is complete
-      model.safetensors      the trained weights
-      predictions.safetensors  labels and probabilities of the test set, for the report
-      report.md, pictures/   for people
-
 docs/runs.md describes the files. Nothing here knows a framework.
 """
 
@@ -20,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from zoo_core.io.console import say
 from zoo_core.io.documents import read_document, write_document
@@ -28,7 +20,16 @@ from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
 
 FORMAT = 1
-STATUSES = ("running", "interrupted", "failed", "complete")
+
+
+class Inside:
+    """The path of a file in a Directory, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, directory: Directory, kind: type[Directory]) -> Path:
+        return directory.path / self.name
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,34 @@ class Directory:
             lock.release()
             (self.path / ".lock").unlink(missing_ok=True)
 
+    @classmethod
+    def every(cls, root: Path, command: str = "train") -> list[Self]:
+        """Those in a folder that a command made, oldest first."""
+        folders = "*" if command == "train" else f"{command}-*"
+        found = [cls(path.parent) for path in root.glob(f"{folders}/{cls.document}")]
+        return sorted(found, key=lambda one: (one.name.rsplit("Z", 1)[0][-15:], one.name))
+
+    @classmethod
+    def find(cls, reference: str, root: Path | None = None, command: str = "train") -> Self:
+        """The one that a person means: a path, a name in the runs folder, or `latest`."""
+        root = runs_root(root)
+        every = cls.every(root, command)
+        if reference == "latest":
+            if every:
+                return every[-1]
+            raise UsageError(f"there is no {cls.kind} in {root}", f"zoo {command} MODEL makes one")
+        for found in (cls(root / reference), cls(Path(reference))):
+            if found.settings_file.is_file():
+                return found
+        if Path(reference).is_dir():
+            raise UsageError(
+                f"{reference} is not a {cls.kind}: it has no {cls.document}",
+                "a folder of published weights is written file:FOLDER",
+            )
+        names = [one.name for one in every]
+        hint = did_you_mean(reference, names, "zoo runs lists them; --runs chooses the folder")
+        raise UnknownName(f"there is no {cls.kind} {reference!r} in {root}", hint)
+
 
 @dataclass(frozen=True)
 class Run(Directory):
@@ -85,21 +114,10 @@ class Run(Directory):
     kind: ClassVar[str] = "run"
     document: ClassVar[str] = "run.json"
 
-    @property
-    def metrics_file(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def model_file(self) -> Path:
-        return self.path / "model.safetensors"
-
-    @property
-    def predictions_file(self) -> Path:
-        return self.path / "predictions.safetensors"
+    metrics_file = Inside("metrics.jsonl")  # one line an epoch
+    checkpoints = Inside("checkpoints")  # what a resume needs; removed when the run is complete
+    model_file = Inside("model.safetensors")
+    predictions_file = Inside("predictions.safetensors")  # of the test set, for the report
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without a last one that a kill cut short."""
@@ -123,6 +141,19 @@ class Run(Directory):
         with atomic_write(self.metrics_file) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), "utf-8")
 
+    @classmethod
+    def find_trained(cls, reference: str, root: Path | None = None) -> Run:
+        """As `find`, but `latest` is the latest one that has weights."""
+        newest = cls.find(reference, root)
+        if reference != "latest" or newest.model_file.exists():
+            return newest
+        for run in reversed(cls.every(runs_root(root))):
+            if run.model_file.exists():
+                say(f"Taking {run.name}: {newest.name} is newer and has no weights yet")
+                return run
+        hint = "zoo train MODEL makes one"
+        raise UsageError(f"there is no trained run in {runs_root(root)}", hint)
+
 
 def runs_root(chosen: Path | None = None) -> Path:
     """Where runs are kept: as given, or ZOO_RUNS, or `runs` in the current directory."""
@@ -133,54 +164,14 @@ def new_run(root: Path, model: str, dataset: str, now: datetime | None = None) -
     """Make a directory that no other run has. Names of one model and dataset sort by time."""
     now = now or datetime.now(UTC)
     stem = f"{model}-{dataset}-{now:%Y%m%dT%H%M%SZ}"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1000):
-            path = root / (f"{stem}-{attempt + 1}" if attempt else stem)
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue
+    for attempt in range(1000):
+        path = root / (f"{stem}-{attempt + 1}" if attempt else stem)
+        try:
+            path.mkdir(parents=True)
             return Run(path)
-    except OSError as error:
-        raise ZooError(
-            f"no run can be made in {root}: {error.strerror}", "choose another folder with --runs"
-        ) from error
+        except FileExistsError:
+            continue
+        except OSError as error:
+            hint = "choose another folder with --runs"
+            raise ZooError(f"no run can be made in {root}: {error.strerror}", hint) from error
     raise ZooError(f"{root} already holds 1000 runs called {stem}")
-
-
-def all_runs(root: Path) -> list[Run]:
-    """The runs in a folder, oldest first."""
-    if not root.is_dir():
-        return []
-    found = [Run(path.parent) for path in root.glob("*/run.json")]
-    return sorted(found, key=lambda run: (run.name.rsplit("Z", 1)[0][-15:], run.name))
-
-
-def find_run(reference: str, root: Path | None = None, *, trained: bool = False) -> Run:
-    """The run that a person means: a path, a name in the runs folder, or `latest`.
-
-    trained: the latest one that has weights, for those who want to use it.
-    """
-    root = runs_root(root)
-    if reference == "latest":
-        every = all_runs(root)
-        runs = [run for run in every if not trained or run.model_file.exists()]
-        if not runs:
-            kind = "trained runs" if trained else "runs"
-            raise UsageError(f"there are no {kind} in {root}", "zoo train MODEL makes one")
-        if runs[-1] != every[-1]:
-            left = f"{every[-1].name} is newer and has no weights yet"
-            say(f"Taking {runs[-1].name}: {left}")
-        return runs[-1]
-    for path in (root / reference, Path(reference)):
-        if (path / "run.json").is_file():
-            return Run(path)
-    if Path(reference).is_dir():
-        raise UsageError(
-            f"{reference} is not a run: it has no run.json",
-            "a folder of published weights is written file:FOLDER",
-        )
-    names = [run.name for run in all_runs(root)]
-    hint = did_you_mean(reference, names, "zoo runs lists them; --runs chooses the folder")
-    raise UnknownName(f"there is no run {reference!r} in {root}", hint)

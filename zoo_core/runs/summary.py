@@ -71,7 +71,40 @@ def reading(run: Run) -> Iterator[None]:
 def summarize(run: Run) -> Summary:
     """Read a run, finished or not."""
     with reading(run):
-        return _summary(run, run.read(), run.metrics())
+        document, metrics = run.read(), run.metrics()
+        result = document.get("result") or {}
+        sizes = document.get("parameters") or {}
+        split, scores = final_scores(result, metrics)
+        speeds = [n for line in metrics if (n := number(line.get("images_per_second")))]
+        return Summary(
+            run=run.name,
+            path=str(run.path),
+            status=document["status"],
+            model=document["model"]["name"],
+            dataset=document["dataset"]["name"],
+            digest=document["dataset"].get("digest") or "",
+            epochs=result.get("epochs") or (metrics[-1]["epoch"] if metrics else 0),
+            planned=document["recipe"]["epochs"],
+            parameters=sizes.get("trainable"),
+            bytes=(result.get("model") or {}).get("bytes") or sizes.get("bytes"),
+            seconds=number(result.get("seconds"))
+            or sum(number(line.get("seconds")) or 0.0 for line in metrics)
+            or None,
+            images_per_second=number(result.get("images_per_second"))
+            or (sum(speeds) / len(speeds) if speeds else None),
+            inference_ms_per_image=number(result.get("inference_ms_per_image")),
+            split=split,
+            loss=number(scores.get("loss")),
+            accuracy=number(scores.get("accuracy")),
+            figures={
+                name: found
+                for name, value in scores.items()
+                if name not in ("loss", "accuracy", "top5") and (found := number(value)) is not None
+            },
+            task=document["model"].get("task") or "classification",
+            quiet_seconds=_quiet(run) if document["status"] == "running" else None,
+            error=document.get("error") or "",
+        )
 
 
 def summarize_any(run: Run) -> Summary:
@@ -80,42 +113,6 @@ def summarize_any(run: Run) -> Summary:
         return summarize(run)
     except ZooError as error:
         return Summary(run=run.name, path=str(run.path), error=str(error))
-
-
-def _summary(run: Run, document: Mapping[str, Any], metrics: list[dict[str, Any]]) -> Summary:
-    result = document.get("result") or {}
-    sizes = document.get("parameters") or {}
-    split, scores = final_scores(result, metrics)
-    speeds = [n for line in metrics if (n := number(line.get("images_per_second")))]
-    return Summary(
-        run=run.name,
-        path=str(run.path),
-        status=document["status"],
-        model=document["model"]["name"],
-        dataset=document["dataset"]["name"],
-        digest=document["dataset"].get("digest") or "",
-        epochs=result.get("epochs") or (metrics[-1]["epoch"] if metrics else 0),
-        planned=document["recipe"]["epochs"],
-        parameters=sizes.get("trainable"),
-        bytes=(result.get("model") or {}).get("bytes") or sizes.get("bytes"),
-        seconds=number(result.get("seconds"))
-        or sum(number(line.get("seconds")) or 0.0 for line in metrics)
-        or None,
-        images_per_second=number(result.get("images_per_second"))
-        or (sum(speeds) / len(speeds) if speeds else None),
-        inference_ms_per_image=number(result.get("inference_ms_per_image")),
-        split=split,
-        loss=number(scores.get("loss")),
-        accuracy=number(scores.get("accuracy")),
-        figures={
-            name: found
-            for name, value in scores.items()
-            if name not in ("loss", "accuracy", "top5") and (found := number(value)) is not None
-        },
-        task=document["model"].get("task") or "classification",
-        quiet_seconds=_quiet(run) if document["status"] == "running" else None,
-        error=document.get("error") or "",
-    )
 
 
 def _quiet(run: Run) -> float:
@@ -139,10 +136,7 @@ def final_scores(
 
 
 def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
-    """Everything called train_X, validation_X or test_X; loss first, then accuracy.
-
-    Top-5 accuracy is left out: its curve has the shape of the accuracy's and says no more.
-    """
+    """All of train_X, validation_X, test_X but top-5, which says no more; loss, accuracy first."""
     curves: Curves = {}
     for line in metrics:
         for key, value in line.items():
@@ -153,9 +147,6 @@ def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
                 values.append(float(value))
     first = {"loss": 0, "accuracy": 1}
     return dict(sorted(curves.items(), key=lambda item: first.get(item[0], 2)))
-
-
-# ---------------------------------------------------------------- classes
 
 
 class ClassScore(NamedTuple):
@@ -192,9 +183,6 @@ def mixups(classes: Sequence[str], confusion: Confusion) -> list[Mixup]:
         if count and i != j
     ]
     return sorted(found, key=lambda mixup: -mixup.times)
-
-
-# ---------------------------------------------------------------- settings and words
 
 
 def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:

@@ -1,7 +1,6 @@
 """What plugins contribute, as frozen dataclasses that check themselves when they are made.
 
-Nothing here imports anything heavy: an entry names its code as a string (`"package.module:Class"`)
-and the code is imported when somebody uses the entry.
+An entry names its code as a string, which is imported when somebody uses the entry.
 """
 
 from __future__ import annotations
@@ -72,9 +71,7 @@ class ModelEntry(Entry):
     in_channels: int = 3
     image_size: int = 32
     config: Mapping[str, Any] = field(default_factory=FrozenDict)  # further options, with defaults
-    choices: Mapping[str, tuple[Any, ...]] = field(
-        default_factory=FrozenDict
-    )  # values they may have
+    choices: Mapping[str, tuple[Any, ...]] = field(default_factory=FrozenDict)  # of some of them
     parameters: int | None = None  # trainable, for the options above; None: depends on options
     total_parameters: int | None = None  # with the frozen ones; as `parameters` unless declared
     dataset: str = "cifar10"
@@ -207,7 +204,7 @@ class PluginRecord:
     value: str  # what the entry point names: "package.module"
     distribution: str
     version: str
-    state: PluginState
+    state: PluginState = "ok"
     reason: str = ""  # one sentence, where the state is not ok
     traceback: str = ""
     hooks: tuple[str, ...] = ()

@@ -1,7 +1,6 @@
 """What a framework can do with a model, and the way from an entry to a built model.
 
-A framework knows how to build a model, load weights into it and ask it something: all that using
-weights needs. A trainer is a framework that can also train; see train/job.py.
+A trainer is a framework that can also train; see train/job.py.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.errors import OptionError, UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import OptionError, UsageError, ZooError, check_names
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
@@ -63,10 +62,7 @@ class Framework(ABC):
         return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
 
     def load_state(self, model: Any, tensors: Tensors) -> None:
-        """Put weights into a built model. Names and shapes are already known to fit.
-
-        Tensors that are not given stay as they are.
-        """
+        """Put weights that fit into a built model; tensors that are not given stay."""
         model.load_state_dict(tensors, strict=False)
 
     def assemble(
@@ -78,10 +74,7 @@ class Framework(ABC):
         device: str = "cpu",
         dtype: str = "",
     ) -> Any:
-        """A model in evaluation mode with these tensors; those that are not given are fresh ones.
-
-        It may keep the tensors instead of copying them.
-        """
+        """A model in evaluation mode with these tensors, kept or copied; the others are fresh."""
         if device not in ("cpu", "auto") or dtype not in ("", "float32"):
             wanted = f"{device} in {dtype}" if dtype else device
             raise OptionError(f"model {entry.name!r} runs on the CPU in float32, not on {wanted}")
@@ -123,10 +116,7 @@ class Framework(ABC):
     def score_split(
         self, model: Any, preprocess: Any, dataset: Any, split: str
     ) -> tuple[np.ndarray, float] | None:
-        """Scores of all images of a split and milliseconds for each, where a cache has them.
-
-        None: there is no quicker way than to predict them.
-        """
+        """Scores of a split and milliseconds for each image; None: no cache has them."""
         return None
 
     def measure(
@@ -151,11 +141,8 @@ def framework_of(entry: ModelEntry) -> Framework:
 
 def check_options(entry: ModelEntry, options: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a model, with these in place of the defaults; unknown ones are refused."""
-    for option in options:
-        if option not in entry.options:
-            hint = did_you_mean(option, entry.options, f"it has: {', '.join(entry.options)}")
-            raise OptionError(f"model {entry.name!r} has no option {option!r}", hint)
-        value = options[option]
+    check_names(f"model {entry.name!r}", options, entry.options)
+    for option, value in options.items():
         if option in SHAPES and not (type(value) is int and value > 0):
             raise OptionError(f"{option} must be a whole number of at least 1, not {value!r}")
         if option in entry.choices and value not in entry.choices[option]:
@@ -172,15 +159,15 @@ def build_target(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
         return target(**config)
     except ZooError:
         raise
-    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
-        # By agreement a ValueError explains the options, and a framework's RuntimeError tries to; a
-        # TypeError is Python's own complaint.
+    except TypeError as error:  # Python's own complaint
         raise OptionError(
-            f"model {entry.name!r} cannot be built with these options: {error}"
-            if not isinstance(error, TypeError)
-            else f"building model {entry.name!r} raised {describe(error)}",
-            f"zoo info {entry.name} shows its options"
-            if not isinstance(error, TypeError)
-            else f"{entry.target} must take all options of zoo info {entry.name} as keywords; "
+            f"building model {entry.name!r} raised {describe(error)}",
+            f"{entry.target} must take all options of zoo info {entry.name} as keywords; "
             "an entry with num_classes=None leaves that one out",
+        ) from error
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        # By agreement a ValueError explains the options, and a framework's RuntimeError tries to.
+        raise OptionError(
+            f"model {entry.name!r} cannot be built with these options: {error}",
+            f"zoo info {entry.name} shows its options",
         ) from error

@@ -1,7 +1,6 @@
 """Finds, loads, isolates and validates plugins; nothing else in the zoo loads one.
 
-pluggy's own loader stops at the first bad plugin and drops duplicate names silently. This one takes
-each plugin alone, all or nothing, and keeps a record of every one that is installed.
+pluggy's own loader stops at the first bad plugin; this one takes each alone, all or nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.machinery import PathFinder
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -24,7 +25,6 @@ from zoo_core import __version__
 from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.io.targets import describe, import_target
 from zoo_core.spec import hooks as hookspecs
-from zoo_core.spec.distributions import declared_in
 from zoo_core.spec.entries import (
     DatasetEntry,
     ModelEntry,
@@ -39,6 +39,8 @@ BUILTIN = "builtin"
 CORE = "zoo-core"
 MOST_ENTRIES = 10_000  # of one hook of one plugin: a generator without end must not hang the zoo
 SLOW = 0.1  # seconds that a plugin may add to everybody's start
+
+Read = Callable[[str], str | None]  # one of the metadata files of a distribution
 
 CONTRIBUTIONS: dict[str, type] = {
     "zoo_models": ModelEntry,
@@ -77,7 +79,10 @@ class _Incompatible(Exception):
 @functools.cache
 def load_plugins() -> Plugins:
     """Load every installed plugin that the environment does not exclude; once per process."""
-    found = list(_installed())
+    own = PluginRecord(
+        id=BUILTIN, value="zoo_core.builtin.plugin", distribution=CORE, version=__version__
+    )
+    found = [own, *declared_in()]
     chosen, excluded = _names_from("ZOO_PLUGINS"), _names_from("ZOO_DISABLE_PLUGINS")
     unknown = sorted(chosen - {record.id for record in found})
     if unknown:
@@ -97,8 +102,10 @@ def load_plugins() -> Plugins:
             record = replace(record, state="disabled", reason="ZOO_DISABLE_PLUGINS names it")
         elif chosen and record.id not in chosen and record.id != BUILTIN:
             record = replace(record, state="disabled", reason="ZOO_PLUGINS does not name it")
-        elif rivals and record is not found[0]:  # the built-in plugin cannot be pushed aside
-            record = replace(record, state="conflict", reason=_conflict(record, rivals))
+        elif rivals and record is not own:  # the built-in plugin cannot be pushed aside
+            names = ", ".join(f"{other.distribution} {other.version}".strip() for other in rivals)
+            reason = f"the plugin id {record.id!r} is also used by {names}; uninstall one of them"
+            record = replace(record, state="conflict", reason=reason)
         elif record.state == "ok":
             record, plugin = _load(record, trial)
             if record.state == "ok":
@@ -117,33 +124,89 @@ def load_plugins() -> Plugins:
     return plugins
 
 
-# ---------------------------------------------------------------- finding
+def declared_in(group: str = GROUP) -> Iterator[PluginRecord]:
+    """A record for each entry point of the group, in the order of the path; nothing is imported.
 
-
-def _installed() -> Iterator[PluginRecord]:
-    """The zoo's own plugin, then a record for each entry point; none of them imported yet."""
-    own = partial(PluginRecord, id=BUILTIN, value="zoo_core.builtin.plugin")
-    yield own(distribution=CORE, version=__version__, state="ok")
-    for declared in declared_in(GROUP):
-        record = partial(PluginRecord, distribution=declared.distribution, version=declared.version)
-        if declared.problem:
-            yield record(
-                id=declared.distribution, value="", state="failed", reason=declared.problem
+    Of two copies of one distribution the first on the path counts, as it does for imports.
+    """
+    seen = set()
+    for name, read in _distributions():
+        try:
+            text = read("entry_points.txt") or ""
+        except (OSError, ValueError) as error:
+            # Not ours to judge, unless it is: a file that cannot be read may hold our group.
+            reason = f"its entry_points.txt cannot be read: {error}"
+            yield PluginRecord(
+                id=name, value="", distribution=name, version="", state="failed", reason=reason
             )
-        for plugin_id, value in declared.points:
-            yield record(id=plugin_id, value=value, state="ok")
+            continue
+        if f"[{group}]" not in text:
+            continue
+        distribution, version = _name_and_version(name, read)
+        key = re.sub(r"[-_.]+", "-", distribution).lower()
+        if key not in seen:
+            seen.add(key)
+            for point, value in _points(text, group):
+                yield PluginRecord(
+                    id=point, value=value, distribution=distribution, version=version
+                )
+
+
+def _distributions() -> Iterator[tuple[str, Read]]:
+    """The name in its file name, and a function that reads one of its metadata files.
+
+    Importing importlib.metadata takes as long as all the rest of `zoo list`. So folders on the path
+    are read directly; zip files and import hooks with distributions of their own are left to it.
+    """
+    finders = [finder for finder in sys.meta_path if finder is not PathFinder]
+    others = any(hasattr(finder, "find_distributions") for finder in finders)
+    if others or any(entry and Path(entry).is_file() for entry in sys.path):
+        import importlib.metadata
+
+        for found in importlib.metadata.distributions():
+            yield found.name or "(unknown)", found.read_text
+        return
+    for entry in dict.fromkeys(sys.path):
+        try:
+            names = sorted(os.listdir(entry or "."))  # noqa: PTH208 - Path is slower
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                folder = f"{entry or '.'}/{name}"
+                yield name.partition("-")[0], partial(_read, folder)
+
+
+def _read(folder: str, file: str) -> str:
+    try:
+        with open(f"{folder}/{file}", encoding="utf-8") as stream:  # noqa: PTH123 - Path is slower
+            return stream.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def _name_and_version(fallback: str, read: Read) -> tuple[str, str]:
+    try:
+        headers = (read("METADATA") or read("PKG-INFO") or "").partition("\n\n")[0]
+    except (OSError, ValueError):
+        headers = ""
+    name = re.search(r"^Name: *(\S+)", headers, re.MULTILINE)
+    version = re.search(r"^Version: *(\S+)", headers, re.MULTILINE)
+    return name[1] if name else fallback, version[1] if version else ""
+
+
+def _points(text: str, group: str) -> Iterator[tuple[str, str]]:
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+        elif section == group and line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            yield name.strip(), value.partition("[")[0].strip()  # the rest are extras
 
 
 def _names_from(variable: str) -> set[str]:
     return {name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()}
-
-
-def _conflict(record: PluginRecord, rivals: list[PluginRecord]) -> str:
-    names = ", ".join(f"{other.distribution} {other.version}".strip() for other in rivals)
-    return f"the plugin id {record.id!r} is also used by {names}; uninstall one of them"
-
-
-# ---------------------------------------------------------------- loading one
 
 
 def _load(record: PluginRecord, trial: pluggy.PluginManager) -> tuple[PluginRecord, Any]:
@@ -253,15 +316,11 @@ def _brief(value: object) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    """One sentence; pluggy's names our internals, so it is said in the author's words."""
     if isinstance(error, ZooError | _Incompatible):
         return str(error)
-    if isinstance(error, pluggy.PluginValidationError):
-        return _hook_problem(error)
-    return f"loading it raised {describe(error)}"
-
-
-def _hook_problem(error: pluggy.PluginValidationError) -> str:
-    """pluggy's message names our internals; say it in the author's words."""
+    if not isinstance(error, pluggy.PluginValidationError):
+        return f"loading it raised {describe(error)}"
     text = " ".join(str(error).split())
     if unknown := re.search(r"unknown hook '(\w+)'", text):
         known = [name for name in dir(hookspecs) if name.startswith("zoo_")]

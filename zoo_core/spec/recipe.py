@@ -1,8 +1,4 @@
-"""What plugins contribute, as frozen dataclasses that check themselves when they are made.
-
-Nothing here imports anything heavy: an entry names its code as a string (`"package.module:Class"`)
-and the code is imported when somebody uses the entry.
-"""
+"""A recipe of a training, and the rules by which recipes and entries check themselves."""
 
 from __future__ import annotations
 
@@ -86,19 +82,16 @@ def or_none(rule: Rule) -> Rule:
     return Rule(lambda v: v is None or rule.holds(v), rule.words)
 
 
-def _is_options(value: object) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(key, str) and key.isidentifier() for key in value
-    )
-
-
 FLAG = Rule(lambda v: isinstance(v, bool), "true or false")
 TEXT = Rule(lambda v: isinstance(v, str), "a string")
 TEXTS = Rule(
     lambda v: isinstance(v, tuple) and all(isinstance(item, str) for item in v),
     "a tuple of strings",
 )
-OPTIONS = Rule(_is_options, "a mapping from option names to values")
+OPTIONS = Rule(
+    lambda v: isinstance(v, Mapping) and all(isinstance(k, str) and k.isidentifier() for k in v),
+    "a mapping from option names to values",
+)
 
 
 def check_rules(owner: str, values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:

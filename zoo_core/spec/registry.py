@@ -90,11 +90,7 @@ def registry() -> Registry:
 
 
 def is_path(reference: str) -> bool:
-    """Whether a reference to a model, dataset or run is a path.
-
-    A bare name is never one; `a/b` is one unless `a` is a plugin. `./x`, `~`, absolute paths and
-    whatever has a backslash are.
-    """
+    """Whether a reference is a path: a bare name never, `a/b` unless `a` is a plugin."""
     if reference.startswith((".", "~")) or "\\" in reference or Path(reference).is_absolute():
         return True
     first, slash, _ = reference.partition("/")

@@ -67,10 +67,8 @@ def parse_settings(assignments: Iterable[str], entry: ModelEntry) -> dict[str, A
         section, dot, option = key.strip().partition(".")
         if not dot:
             if section in entry.options:
-                raise OptionError(
-                    f"{section} is an option of the model, not of the recipe",
-                    f"write model.{section}={text}",
-                )
+                problem = f"{section} is an option of the model, not of the recipe"
+                raise OptionError(problem, f"write model.{section}={text}")
             if section not in FIELDS or section in SECTIONS:
                 raise unknown_field(section)
             settings[section] = parse_value(text, FIELDS[section], section)
@@ -145,26 +143,22 @@ def read_request(path: Path) -> TrainingRequest:
     TOML: recipe fields as they are, options in tables `[model]`, `[task]`, `[data]`, and a table
     `[run]` with `model`, `dataset` and `recipe`.
     """
+    kind = path.suffix.lstrip(".") or "TOML"
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise UsageError(f"{path} cannot be read: {reason}") from error
-    try:
-        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        document = json.loads(text) if kind == "json" else tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} cannot be read: it is not text") from error
     except ValueError as error:
-        raise UsageError(
-            f"{path} is not valid {path.suffix.lstrip('.') or 'TOML'}: {error}"
-        ) from error
-    if path.suffix == ".json":
+        raise UsageError(f"{path} is not valid {kind}: {error}") from error
+    if kind == "json":
         try:
-            data = document["dataset"]
-            settings = dict(document["recipe"])
-            settings["model"] = {**settings["model"], **document["model"]["config"]}
-            model = f"{document['model']['plugin']}/{document['model']['name']}"
-            return TrainingRequest(
-                model, data["reference"], document["recipe_name"], freeze(settings)
-            )
+            model, settings = document["model"], dict(document["recipe"])
+            settings["model"] = {**settings["model"], **model["config"]}
+            name, data = f"{model['plugin']}/{model['name']}", document["dataset"]["reference"]
+            return TrainingRequest(name, data, document["recipe_name"], freeze(settings))
         except (KeyError, TypeError) as error:
             raise UsageError(f"{path} is not the run.json of a run") from error
     head = document.pop("run", {})
@@ -174,9 +168,8 @@ def read_request(path: Path) -> TrainingRequest:
     for name in document:
         if name not in FIELDS:
             raise unknown_field(name)
-    return TrainingRequest(
-        **{name: str(value) for name, value in head.items()}, settings=freeze(document)
-    )
+    named = {name: str(value) for name, value in head.items()}
+    return TrainingRequest(**named, settings=freeze(document))
 
 
 def unknown_field(name: str) -> OptionError:

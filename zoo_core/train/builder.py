@@ -16,17 +16,17 @@ from zoo_core import __version__
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import UsageError
+from zoo_core.io.errors import UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.io.targets import resolve
-from zoo_core.runs.run import FORMAT, Run
-from zoo_core.spec.entries import ModelEntry
+from zoo_core.runs.run import FORMAT, Directory, Run
+from zoo_core.spec.entries import ModelEntry, Provider
 from zoo_core.spec.framework import check_options
 from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import is_path
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
-from zoo_core.train.job import Events, Job, Trainer, trainer_of
+from zoo_core.train.job import Events, Job, trainer_of
 from zoo_core.use.load import fitting
 from zoo_core.weights.references import obtain
 
@@ -42,36 +42,23 @@ def build_job(
     checkpoint_seconds: float = 30.0,
     run: Run | None = None,
 ) -> Job:
-    """The one way to a job; whatever is wrong with the settings is said here.
+    """The one way to a job, a new one or one that goes on with `run`; says what is wrong with it.
 
-    A job has no run before begin_run, unless it goes on with `run`: what that one recorded counts
-    then. runs: the folder in which `init` finds other runs.
+    runs: the folder in which `init` finds other runs.
     """
-    trainer = trainer_of(entry)
-    recorded = run.read() if run else None
-    if recorded:
+    trainer, parts, events = trainer_of(entry), parts_of(data, recipe), Events(display.warn)
+    if run:
+        recorded = run.read()
+        config = freeze(recorded["model"]["config"])
         preprocess = Preprocess.from_dict(recorded["preprocess"])
-        decided = freeze(recorded["model"]["config"]), preprocess
     else:
-        decided = fit_to_data(entry, recipe, data)
-    job = Job(
-        entry,
-        trainer,
-        decided[0],
-        data,
-        parts_of(data, recipe),
-        recipe,
-        decided[1],
-        Events(display.warn),
-        display,
-        device,
-        checkpoint_seconds,
-        run=run if process()[0] == 0 else None,
-        resume_from=run,
-    )
+        config, preprocess = fit_to_data(entry, recipe, data)
+    ours = run if process()[0] == 0 else None
+    job = Job(entry, trainer, config, data, parts, recipe, preprocess, events, display, device)
+    job = replace(job, checkpoint_seconds=checkpoint_seconds, run=ours, resume_from=run)
     trainer.check(job)  # before anything is fetched
     job.training_loader(backend="numpy")
-    if not recorded:
+    if not run:
         config = trainer.complete(entry, job.config, display.say)
         described = trainer.describe(trainer.sketch(entry, config))
         job = replace(job, config=config, described=described)
@@ -110,10 +97,7 @@ def fit_to_data(
         if option in recipe.model:
             wanted.setdefault(setting, recipe.model[option])
     preprocess = Preprocess.for_dataset(data, wanted)
-    shapes: dict[str, Any] = {
-        "image_size": preprocess.size,
-        "in_channels": preprocess.channels,
-    }
+    shapes = {"image_size": preprocess.size, "in_channels": preprocess.channels}
     if entry.num_classes is not None and data.classes:
         shapes["num_classes"] = len(data.classes)
     config = check_options(entry, {**shapes, **recipe.model})
@@ -126,17 +110,17 @@ def fit_to_data(
 
 
 def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: str) -> Job:
-    """The job in a new run directory, whose run.json says all that was decided.
-
-    reference: the dataset's, as `lasting` gives it.
-    """
-    entry, provider, described = job.entry, job.entry.provider, job.described
+    """The job in a new run directory; reference: the dataset's, as `lasting` gives it."""
+    entry, data, described = job.entry, job.dataset, job.described
+    provider = entry.provider or Provider(plugin="", distribution="", version="")
     assert described is not None
     if job.config == entry.options and entry.parameters not in (None, described.trainable):
         job.display.warn(
-            f"plugin {provider.plugin if provider else ''!r} declares {entry.parameters:,} "
+            f"plugin {provider.plugin!r} declares {entry.parameters:,} "
             f"parameters for {entry.name!r}, and it has {described.trainable:,}"
         )
+    sizes = asdict(described)
+    structure = sizes.pop("structure")
     document = {
         "name": run.name,
         "format": FORMAT,
@@ -145,9 +129,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
         "command": command,
         "model": {
             "name": entry.name,
-            "plugin": provider.plugin if provider else "",
-            "distribution": provider.distribution if provider else "",
-            "version": provider.version if provider else "",
+            **asdict(provider),
             "trainer": entry.trainer,
             "framework": entry.framework,
             "task": entry.task,
@@ -156,24 +138,20 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
         },
         "dataset": {
             "reference": reference,
-            "name": job.dataset.name,
+            "name": data.name,
             "options": job.recipe.data,
-            "digest": job.dataset.digest,
-            "classes": job.dataset.classes,
+            "digest": data.digest,
+            "classes": data.classes,
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
-            "test": len(job.dataset.test) if job.dataset.test else 0,
+            "test": len(data.test or ()),
         },
         "recipe_name": recipe_name,
         "recipe": asdict(job.recipe),
         "preprocess": job.preprocess.to_dict(),
-        "environment": environment(job.trainer, entry, job.device),
-        "parameters": {
-            "trainable": described.trainable,
-            "total": described.total,
-            "bytes": described.bytes,
-        },
-        "structure": described.structure,
+        "environment": environment(entry, job.device),
+        "parameters": sizes,
+        "structure": structure,
         "result": None,
         "error": "",
     }
@@ -182,7 +160,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
     return replace(job, run=run)
 
 
-def environment(trainer: Trainer, entry: ModelEntry, device: str) -> dict[str, Any]:
+def environment(entry: ModelEntry, device: str) -> dict[str, Any]:
     """What the bytes of the result depend on, besides the settings."""
     provider = entry.provider
     return {
@@ -190,11 +168,26 @@ def environment(trainer: Trainer, entry: ModelEntry, device: str) -> dict[str, A
         **({provider.distribution: provider.version} if provider else {}),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        **trainer.environment(device),
+        **trainer_of(entry).environment(device),
         "processes": process()[1],
         "platform": platform.platform(),
         "processor": processor(),
     }
+
+
+def check_same(
+    begun: Directory, data: Dataset, entry: ModelEntry, device: str, display: Display
+) -> None:
+    """Refuse to go on with other images; warn of whatever else the result depends on."""
+    before = begun.read()
+    if data.digest != before["dataset"]["digest"]:
+        raise ZooError(
+            f"dataset {data.name} is no longer the one that {begun.name} was started with",
+            f"start a new {begun.kind}, or bring the old images back",
+        )
+    for name, now in environment(entry, device).items():
+        if (then := before["environment"].get(name)) != now:
+            display.warn(f"{name} was {then} and is now {now}: the result may differ")
 
 
 def processor() -> str:
@@ -214,10 +207,7 @@ def command_line() -> str:
 
 
 def starting_tensors(job: Job, runs: Path | None) -> dict[str, np.ndarray] | None:
-    """Trained weights to start from, of `init` or the model's own; None: random ones.
-
-    Those that fit the model are kept; the rest, the head usually, start anew.
-    """
+    """Weights to start from that fit, of `init` or the model's own; None: all start at random."""
     entry, display = job.entry, job.display
     if job.recipe.init:
         weights = obtain(job.recipe.init, runs, tensors_only=True)

@@ -1,7 +1,6 @@
 """Checkpoints: safetensors for arrays, JSON for the rest, each written whole or not at all.
 
-A checkpoint exists once its JSON file does; that file holds the digest of the arrays. A damaged one
-is passed over for the one before.
+A checkpoint exists once its JSON file does, which holds the digest of the arrays.
 """
 
 from __future__ import annotations
@@ -76,7 +75,11 @@ class Checkpoints:
         warnings: list[str] = []
         for path in self._paths():
             try:
-                return _read(path), warnings
+                record = json.loads(path.read_text(encoding="utf-8"))
+                with path.with_suffix(".safetensors").open("rb") as file:
+                    if digest_of(file) != record["sha256"]:
+                        raise ValueError("its digest does not match")
+                    return State(read(file), record["values"]), warnings
             except (OSError, ValueError, KeyError, TypeError) as error:
                 warnings.append(
                     f"checkpoint {path.stem} is damaged ({error}); trying the one before"
@@ -89,11 +92,3 @@ class Checkpoints:
     def _paths(self) -> list[Path]:
         """Newest first."""
         return sorted(self.folder.glob("[0-9]*.json"), reverse=True)
-
-
-def _read(path: Path) -> State:
-    record = json.loads(path.read_text(encoding="utf-8"))
-    with path.with_suffix(".safetensors").open("rb") as file:
-        if digest_of(file) != record["sha256"]:
-            raise ValueError("its digest does not match")
-        return State(read(file), record["values"])

@@ -14,7 +14,7 @@ import numpy as np
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import OptionError
+from zoo_core.io.errors import OptionError, check_names
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
@@ -76,17 +76,8 @@ class Job:
     def check_task(
         self, options: Collection[str], *, labels: bool = True, mixes: bool = True
     ) -> None:
-        """Refuse options that the task has not, and pictures that it can do nothing with.
-
-        labels: whether it needs them; mixes: whether it knows mixed ones.
-        """
-        for option in self.recipe.task:
-            if option not in options:
-                known = ", ".join(options) or "none"
-                raise OptionError(
-                    f"the task of model {self.entry.name!r} has no option {option!r}",
-                    f"it has: {known}",
-                )
+        """Refuse unknown options, data without the labels it needs, mixes it does not know."""
+        check_names(f"the task of model {self.entry.name!r}", self.recipe.task, options)
         if labels and not self.dataset.classes:
             what = "is a classifier" if self.entry.task == "classification" else "needs labels"
             raise OptionError(
@@ -145,16 +136,13 @@ class Fitted:
 
 
 class Trainer(Framework):
-    """A framework that can train; what the target of a TrainerEntry must be.
-
-    `check` as it is here is for classifiers that are trained in one process on a CPU.
-    """
+    """A framework that can train; what the target of a TrainerEntry must be."""
 
     optimizers: Mapping[str, str] = SEARCHED  # it has these; what a search varies with each
     task_options: Mapping[str, Collection[str]] = {}  # for `check`: values of `task.<name>`
 
     def check(self, job: Job) -> None:
-        """Refuse a job that asks for something this trainer cannot do, before it has a run."""
+        """Refuse what this trainer cannot do; here, all but classifiers in one CPU process."""
         recipe = job.recipe
         for asked, what in (
             (job.device not in ("auto", "cpu"), f"has no device {job.device!r}"),

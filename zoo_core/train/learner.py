@@ -1,9 +1,4 @@
-"""The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
-
-Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
-in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
-not.
-"""
+"""What the training loop asks of a framework: a Learner does the arithmetic of a step."""
 
 from __future__ import annotations
 
@@ -34,9 +29,8 @@ class Position:
 class Learner:
     """A model that learns: the part of a trainer that knows its framework. Subclass it.
 
-    What learners of all frameworks do alike is here: the parts of a batch, the averaged weights,
-    the sums of an epoch, the state. A model needs torch's `train()` and, as long as `read` and
-    `write` are not replaced, `state_dict()` and `load_state_dict()` with arrays.
+    A model needs torch's `train()` and, as long as `read` and `write` are not replaced,
+    `state_dict()` and `load_state_dict()` with arrays.
     """
 
     def __init__(self, job: Job, model: Any) -> None:
@@ -50,8 +44,6 @@ class Learner:
         self.scored: np.ndarray | None = None
         self.start_epoch()
 
-    # ------------------------------------------------------------ what a framework must say
-
     def learn(self, batch: Batch, place: Position, last: bool) -> None:
         """Learn from a part of a batch, and `add` its figures; after the last part, update."""
         raise NotImplementedError
@@ -60,7 +52,7 @@ class Learner:
         """What the published model says of pictures, (B, classes)."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------ what it may say otherwise
+    # From here on, a framework may say otherwise.
 
     def loading(self) -> dict[str, Any]:
         """Arguments for the loader: backend, device, channels_last, shard."""
@@ -91,10 +83,7 @@ class Learner:
         self.write(self.published, now)
 
     def evaluate(self, loader: Loader) -> dict[str, float]:
-        """Figures of a split, `loss` among them; here those of a classifier.
-
-        Whatever it was trained on, the loss is cross-entropy: figures of runs can be compared.
-        """
+        """Figures of a split; here a classifier's, whatever it was trained on: runs compare."""
         totals = ClassificationTotals(len(self.classes))
         said = []
         for batch in loader.epoch(0):
@@ -110,7 +99,7 @@ class Learner:
         """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
         return []
 
-    # ------------------------------------------------------------ what the loop calls
+    # From here on, what the loop calls.
 
     def start_epoch(self) -> None:
         """Forget the sums of the epoch before."""

@@ -1,8 +1,7 @@
 """The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
 
-Everything that a run depends on is a function of the recipe and the position (epoch, batch), or is
-in the learner's state. So a run that is killed and resumed ends with the same bytes as one that is
-not.
+A run depends on the recipe, the position (epoch, batch) and the learner's state alone, so one that
+is killed and resumed ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -10,17 +9,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from zoo_core.data.images import image_sheet
+from zoo_core.data.images import write_sheet
 from zoo_core.data.loader import Loader
-from zoo_core.io.errors import (
-    Interrupted,
-    TrainingError,
-)
-from zoo_core.io.files import atomic_write
+from zoo_core.io.errors import Interrupted, TrainingError
 from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.io.targets import describe
 from zoo_core.spec.recipe import Recipe
@@ -29,14 +24,11 @@ from zoo_core.train.job import Fitted, Job
 from zoo_core.train.learner import Learner, Position
 from zoo_core.use.generate import SHEET_COLUMNS, open_sampler
 
-if TYPE_CHECKING:
-    from zoo_core.train.job import Job
-
 LOOK = 2.0  # seconds between two looks at whether the loss is still a number
 BEST = "best."  # prefix of the best epoch's weights in a checkpoint
 # Of the loop's attributes, those that a checkpoint keeps as they are.
 COUNTED = ("epoch", "batch", "seconds", "step_seconds", "epoch_seconds", "images")
-SNAPSHOTS = 6  # sheets in the course of a run, at most
+SHEETS = 6  # of samples in the course of a run, at most
 
 
 class Loop:
@@ -49,12 +41,12 @@ class Loop:
         how = learner.loading()
         self.whole_loading = {**how, "shard": (0, 1)}  # for what each process does by itself
         self.training = job.training_loader(**how)
+        self.steps, self.pictures = len(self.training), len(self.training.indices)  # of an epoch
         self.watched: dict[str, Loader] = {}  # what is evaluated after each epoch
         if len(job.parts[1]):
-            self.watched["validation"] = job.evaluation_loader(
-                job.dataset.train, job.parts[1], **how
-            )
-        if job.dataset.test is not None and len(job.dataset.test):
+            held_out = job.evaluation_loader(job.dataset.train, job.parts[1], **how)
+            self.watched["validation"] = held_out
+        if job.dataset.test:
             self.watched["test"] = job.evaluation_loader(job.dataset.test, **how)
         self.checkpoints = Checkpoints(job.run.checkpoints) if job.run else None
         self.stopping = Stopping(self.recipe.patience)
@@ -65,16 +57,15 @@ class Loop:
         self._cpu_offset = -time.process_time()  # of all threads; this process counts from here on
         self.images = 0
         self.interruption = Interruption()
-        self.snapshots = Snapshots(job)
-
-    # ------------------------------------------------------------ the staircase
+        draws = job.run is not None and "generate" in job.entry.capabilities
+        self.sheet_every = math.ceil(self.recipe.epochs / SHEETS) if draws else 0
 
     def fit(self) -> Fitted:
+        """Train to the end, from the last checkpoint where there is one."""
         keep_freed_memory()
         self._restore()
-        steps = len(self.training)
         display = self.job.display
-        display.start(self.recipe.epochs, steps, self.epoch, self.batch)
+        display.start(self.recipe.epochs, self.steps, self.epoch, self.batch)
         self._saved = self._looked = time.monotonic()
         if self.job.init is not None:
             self._save()  # a resume must find the weights to start from, from the first step on
@@ -88,31 +79,22 @@ class Loop:
         if self.best_weights:
             self.learner.write(self.learner.published, self.best_weights)
         started = time.perf_counter()
-        self.learner.finish(
-            self.job.evaluation_loader(
-                self.job.dataset.train, self.job.parts[0], **self.whole_loading
-            )
-        )
+        whole, trained_on = self.job.dataset.train, self.job.parts[0]
+        self.learner.finish(self.job.evaluation_loader(whole, trained_on, **self.whole_loading))
         self.seconds += time.perf_counter() - started
+        # What the last epoch measured, where a finished model would say exactly the same.
+        same = "test" in self.watched and self.recipe.precision == "float32"
         return Fitted(
             self.learner.weights(),
             epochs=self.epoch,
             best_epoch=self.stopping.best_epoch,
             stopped_early=self._stopped(),
             seconds=self.seconds,
-            cpu_seconds=self._cpu_seconds(),
+            cpu_seconds=self._cpu_offset + time.process_time(),
             images_per_second=self.images / max(self.step_seconds, 1e-9),
             remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
-            test_scores=None if self.best_weights else self._test_scores(),
+            test_scores=self.learner.scored if same and not self.best_weights else None,
         )
-
-    def _test_scores(self) -> np.ndarray | None:
-        """What the last epoch measured, where a finished model would say exactly the same."""
-        same = "test" in self.watched and self.recipe.precision == "float32"
-        return self.learner.scored if same else None
-
-    def _cpu_seconds(self) -> float:
-        return self._cpu_offset + time.process_time()
 
     def _stopped(self) -> bool:
         if self.stopping.stopped or self.job.give_up is None or self.job.run is None:
@@ -121,16 +103,20 @@ class Loop:
         return self.job.give_up(self.job.run.metrics())
 
     def run_epoch(self) -> None:
+        """The steps that are left of this epoch, then its line in metrics.jsonl."""
         if self.batch == 0:
             self.learner.start_epoch()
             self.epoch_seconds = 0.0
-        steps = len(self.training)
-        while self.batch < steps:
+        while self.batch < self.steps:
             started = time.perf_counter()
-            place = self.place()
+            step = self.epoch * self.steps + self.batch
+            lr = learning_rate(self.recipe, step, self.steps)
+            before = self.batch * self.training.batch_size
+            size = min(self.training.batch_size, self.pictures - before)
+            place = Position(self.epoch, self.batch, step, lr, size)
             self.learner.step(self.training.batch(self.epoch, self.batch), place)
             self.batch += 1
-            self.images += place.size
+            self.images += size
             self._after_step(started)
         self._check_loss()
         line = self._measure()
@@ -141,21 +127,7 @@ class Loop:
             self.job.events.send(
                 "zoo_epoch_ended", run=self.job.run, epoch=self.epoch, metrics=line
             )
-            self.snapshots.after(self.epoch, self.learner.published)
-
-    def place(self) -> Position:
-        steps = len(self.training)
-        step = self.epoch * steps + self.batch
-        left = len(self.training.indices) - self.batch * self.training.batch_size
-        return Position(
-            self.epoch,
-            self.batch,
-            step,
-            learning_rate(self.recipe, step, steps),
-            min(self.training.batch_size, left),
-        )
-
-    # ------------------------------------------------------------ around the steps
+            self._draw_samples()
 
     def _after_step(self, started: float) -> None:
         elapsed = time.perf_counter() - started
@@ -169,7 +141,7 @@ class Loop:
             self._save()
             raise Interrupted(
                 f"stopped in epoch {self.epoch + 1}, after step {self.batch} "
-                f"of {len(self.training)}, and saved",
+                f"of {self.steps}, and saved",
                 f"zoo train --resume {self.job.run.path}" if self.job.run else "",
                 self.interruption.signal or 2,
             )
@@ -181,14 +153,14 @@ class Loop:
             self._save()
 
     def _running(self) -> dict[str, float]:
-        done = min(self.batch * self.training.batch_size, len(self.training.indices))
+        done = min(self.batch * self.training.batch_size, self.pictures)
         rate = done / max(self.epoch_seconds, 1e-9)
         return self.learner.totals() | {"images_per_second": rate}
 
     def _measure(self) -> dict[str, Any]:
         """The line of this epoch; also decides whether it was the best and whether to go on."""
-        step = (self.epoch + 1) * len(self.training)
-        lr = learning_rate(self.recipe, step - 1, len(self.training))
+        step = (self.epoch + 1) * self.steps
+        lr = learning_rate(self.recipe, step - 1, self.steps)
         line: dict[str, Any] = {"epoch": self.epoch + 1, "step": step, "lr": lr}
         started = time.perf_counter()
         totals = self.learner.totals(everywhere=True)
@@ -197,7 +169,7 @@ class Loop:
             figures = self.learner.evaluate(loader)
             line |= {f"{name}_{figure}": value for figure, value in figures.items()}
         self.seconds += time.perf_counter() - started
-        rate = len(self.training.indices) / max(self.epoch_seconds, 1e-9)
+        rate = self.pictures / max(self.epoch_seconds, 1e-9)
         line |= {"seconds": round(self.epoch_seconds, 3), "images_per_second": round(rate, 1)}
         if "validation" in self.watched:
             better = self.stopping.saw(self.epoch + 1, line["validation_loss"])
@@ -209,17 +181,14 @@ class Loop:
         bad = self.learner.first_bad_step()
         if bad is None:
             return
-        steps = len(self.training)
-        lr = learning_rate(self.recipe, bad, steps)
+        epoch, step = divmod(bad, self.steps)
+        lr = learning_rate(self.recipe, bad, self.steps)
         last = self.checkpoints.latest_path() if self.checkpoints else None
+        saved = f"the last good checkpoint is {last}" if last else "no checkpoint was saved before"
         raise TrainingError(
-            f"the loss was no finite number in epoch {bad // steps + 1}, "
-            f"step {bad % steps + 1}, at lr {lr:g}",
-            "a smaller lr or clip_grad may help; "
-            + (f"the last good checkpoint is {last}" if last else "no checkpoint was saved before"),
+            f"the loss was no finite number in epoch {epoch + 1}, step {step + 1}, at lr {lr:g}",
+            f"a smaller lr or clip_grad may help; {saved}",
         )
-
-    # ------------------------------------------------------------ checkpoints
 
     def _save(self) -> None:
         if self.checkpoints is not None:
@@ -227,11 +196,11 @@ class Loop:
             values = {
                 "learner": state.values,
                 **{name: getattr(self, name) for name in COUNTED},
-                "cpu_seconds": self._cpu_seconds(),
+                "cpu_seconds": self._cpu_offset + time.process_time(),
                 "stopping": self.stopping.to_dict(),
             }
             best = prefixed(BEST, self.best_weights)
-            step = self.epoch * len(self.training) + self.batch
+            step = self.epoch * self.steps + self.batch
             self.checkpoints.save(step, State({**state.tensors, **best}, values))
         self._saved = time.monotonic()
 
@@ -253,6 +222,22 @@ class Loop:
             self.job.run.keep_metrics(self.epoch)
             where = f"epoch {self.epoch + 1}, step {self.batch + 1}" if state else "the beginning"
             self.job.display.say(f"Resuming {self.job.run.path} at {where}.")
+
+    def _draw_samples(self) -> None:
+        """A sheet from the same noise every few epochs; that of the last one is the report's."""
+        job, epoch = self.job, self.epoch
+        if not self.sheet_every or epoch % self.sheet_every or epoch == self.recipe.epochs:
+            return
+        assert job.run is not None
+        path = job.run.path / "pictures" / f"samples-{epoch:03d}.png"
+        title = f"{job.entry.name} on {job.dataset.name}: samples after epoch {epoch}"
+        model, classes = self.learner.published, job.dataset.classes
+        try:
+            samples = open_sampler(job.entry, model, job.preprocess, classes).sheet()
+            write_sheet(path, samples.images, samples.names, columns=SHEET_COLUMNS, title=title)
+        except Exception as error:  # a plugin's code; the training is worth more than a picture
+            self.sheet_every = 0
+            job.display.warn(f"no samples are drawn in this run: {describe(error)}")
 
 
 CYCLE_RISE = 0.3  # of a one-cycle schedule, unless `warmup` says otherwise
@@ -303,34 +288,3 @@ class Stopping:
 
     def to_dict(self) -> dict[str, Any]:
         return {"best": self.best, "best_epoch": self.best_epoch, "stopped": self.stopped}
-
-
-class Snapshots:
-    """Sheets of samples from the same noise, every few epochs, in the pictures of a run."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        able = job.run is not None and "generate" in job.entry.capabilities
-        self.every = math.ceil(job.recipe.epochs / SNAPSHOTS) if able else 0
-
-    def after(self, epoch: int, model: Any) -> None:
-        """The last epoch's are the report's, which draws what training came to."""
-        if not self.every or epoch % self.every or epoch == self.job.recipe.epochs:
-            return
-        try:
-            self._draw(epoch, model)
-        except Exception as error:  # a plugin's code; the training is worth more than a picture
-            self.every = 0
-            self.job.display.warn(f"no samples are drawn in this run: {describe(error)}")
-
-    def _draw(self, epoch: int, model: Any) -> None:
-        job = self.job
-        assert job.run is not None
-        source = open_sampler(job.entry, model, job.preprocess, job.dataset.classes)
-        samples = source.sheet()
-        title = f"{job.entry.name} on {job.dataset.name}: samples after epoch {epoch}"
-        sheet = image_sheet(
-            samples.images, samples.names or None, columns=SHEET_COLUMNS, title=title
-        )
-        with atomic_write(job.run.path / "pictures" / f"samples-{epoch:03d}.png") as temporary:
-            sheet.save(temporary, format="png")

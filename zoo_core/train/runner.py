@@ -16,15 +16,15 @@ from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import write
-from zoo_core.runs.run import Run, find_run, new_run, runs_root
+from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.train.builder import begin_run, build_job, environment, lasting
+from zoo_core.train.builder import begin_run, build_job, check_same, lasting
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
-from zoo_core.train.job import Fitted, Job, trainer_of
+from zoo_core.train.job import Fitted, Job
 from zoo_core.use.predict import measure_model
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
@@ -89,23 +89,15 @@ def resume(
     report: Reporter | None = None,
 ) -> Result:
     """Go on with a run that was interrupted or killed, to the same end."""
-    run = find_run(reference, runs)
+    run = Run.find(reference, runs)
     document = run.read()
     refuse_complete(run, document)
     display = open_display(quiet)
     entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
     recipe = Recipe(**document["recipe"])
     data = open_dataset(document["dataset"]["reference"], report=display.say, **recipe.data)
-    if data.digest != document["dataset"]["digest"]:
-        raise ZooError(
-            f"dataset {data.name} is no longer the one that {run.name} was started with",
-            "start a new run, or bring the old pictures back",
-        )
     device = device or document["environment"]["device"]
-    for name, now in environment(trainer_of(entry), entry, device).items():
-        before = document["environment"].get(name)
-        if before != now:
-            display.warn(f"{name} was {before} and is now {now}: the result may differ")
+    check_same(run, data, entry, device, display)
     job = build_job(
         entry, recipe, data, display, device=device, runs=runs,
         checkpoint_seconds=checkpoint_seconds, run=run,
@@ -172,7 +164,7 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
         "images_per_second": round(fitted.images_per_second, 1),
         "model": {"file": run.model_file.name, "sha256": digest, "bytes": size},
     }
-    if job.dataset.test is not None and len(job.dataset.test):
+    if job.dataset.test:
         result |= _measured(job, run, fitted)
     split, figures = final_scores(result, run.metrics())
     result[split] = figures
@@ -182,7 +174,13 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
             job.display.warn(remark)
     run.update(status="complete", error="", result=result)
     Checkpoints(run.checkpoints).clear()
-    page = _report(run, job, report) if report else None
+    page = None
+    try:
+        page = report(run, job.dataset) if report else None
+    except KeyboardInterrupt:
+        job.display.warn(f"the report was interrupted; zoo report {run.path} writes it")
+    except Exception as error:  # whatever goes wrong with the report, the run is complete
+        job.display.warn(f"the report could not be written: {describe(error)}")
     return Result(run, figures, fitted.seconds, page)
 
 
@@ -196,21 +194,10 @@ def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
     if probabilities is None or ms is None:
         return {"test": figures}
     tensors = {"probabilities": probabilities.astype(np.float32)}
-    if job.dataset.test is not None and job.dataset.test.labels is not None:
+    if job.dataset.test and job.dataset.test.labels is not None:
         tensors["labels"] = job.dataset.test.labels.astype(np.int64)
     write(run.predictions_file, tensors)
     return {"test": figures, "inference_ms_per_image": round(ms, 4)}
-
-
-def _report(run: Run, job: Job, report: Reporter) -> Path | None:
-    """The report is the last thing: whatever goes wrong with it, the run is complete."""
-    try:
-        return report(run, job.dataset)
-    except KeyboardInterrupt:
-        job.display.warn(f"the report was interrupted; zoo report {run.path} writes it")
-    except Exception as error:
-        job.display.warn(f"the report could not be written: {describe(error)}")
-    return None
 
 
 def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tuple[str, int]:

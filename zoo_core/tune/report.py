@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.io.console import duration, figure
-from zoo_core.io.errors import ZooError
+from zoo_core.io.errors import os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.report.text import plain, table
 from zoo_core.runs.summary import curves_of, number
@@ -76,9 +76,6 @@ def settings_text(parameters: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={as_typed(value)}" for name, value in parameters.items())
 
 
-# ---------------------------------------------------------------- the order of trials
-
-
 def ranked(plan: SearchPlan, trials: Sequence[Trial]) -> list[Trial]:
     """By loss, of a sweep by accuracy where there is one; those that failed last."""
 
@@ -137,9 +134,6 @@ def _shown(name: str, value: Any) -> str | None:
     return None if number(value) is None else figure(name, value)
 
 
-# ---------------------------------------------------------------- files
-
-
 def write_recipe(search: Search, plan: SearchPlan, recipe: Recipe, best: Trial) -> None:
     """best.toml: every field, so that it means the same whatever becomes of the model's recipes."""
     values = asdict(recipe)
@@ -177,7 +171,7 @@ def write_search_report(search: Search, plan: SearchPlan) -> Path:
     head = f"{kind} of {plan.entry.name} on {data['name']}: {settings_text(best.parameters)}"
     titles, rows = table_of(plan, trials, data["classes"])
     cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
-    try:
+    with os_errors(f"{search.path} could not be written"):
         plots = _draw(search.path / "pictures", plan, trials, data["classes"])
         parts = [
             f"# {plain(head)}",
@@ -192,8 +186,6 @@ def write_search_report(search: Search, plan: SearchPlan) -> Path:
         ]
         with atomic_write(path) as temporary:
             temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ZooError(f"{search.path} could not be written: {error.strerror}") from error
     return path
 
 
@@ -205,13 +197,15 @@ def _facts(
     states = Counter(trial.status for trial in trials)
     sources = Counter(trial.source for trial in trials).items()
     scores = ", ".join(f"test {name} {figure(name, value)}" for name, value in result.items())
+    # With numbers that a person reads: lr=log:4.54e-05:0.0183.
+    digits, short = r"\d+\.\d{4,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.3g}"
     told = {
         "best": f"{settings_text(best.parameters)} (number {best.number})",
         "best validation loss": plan.kind == "tune" and f"{best.loss:.4f} in epoch {best.epoch}",
         "trained on everything": scores and f"{document['trained']}: {scores}",
         "pictures": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
-        "space": ", ".join(f"`{_shortened(text)}`" for text in plan.space),
+        "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
         + ", ".join(f"{count} {source}" for source, count in sources),
         "failed": states["failed"] and str(states["failed"]),
@@ -222,11 +216,6 @@ def _facts(
         and f"{plan.workers}, {plan.engine}",
     }
     return {name: str(value) for name, value in told.items() if value}
-
-
-def _shortened(text: str) -> str:
-    """An axis with numbers that a person reads: lr=log:4.54e-05:0.0183."""
-    return re.sub(r"\d+\.\d{4,}(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", text)
 
 
 def _spared(plan: SearchPlan, trials: Sequence[Trial]) -> str:

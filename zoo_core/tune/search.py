@@ -1,11 +1,6 @@
 """A search or a sweep: what a person asks for, what is decided, and the directory that keeps it.
 
-runs/tune-mlp-cifar10-20261116T101500Z/
-  search.json      the plan, versions, digests and, at the end, the best trial
-  trials.jsonl     one line for each trial that has ended, with its curve
-  trials/007/      a trial is a run directory like any other
-  best.toml        the best recipe, for zoo train --config
-  report.md, pictures/   for people
+docs/search.md describes the files.
 """
 
 from __future__ import annotations
@@ -16,9 +11,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from zoo_core.io.errors import OptionError, UnknownName, UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import OptionError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.runs.run import FORMAT, Directory, Run, new_run, runs_root
+from zoo_core.runs.run import FORMAT, Directory, Inside, Run, new_run
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
@@ -30,9 +25,6 @@ from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
 
 SEARCHERS = ("tpe", "random", "grid")
 ENGINES = ("local", "ray")
-
-
-# ---------------------------------------------------------------- what is asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +81,6 @@ SWEEP = SearchSettings(recipe="default", searcher="grid", startup=0, prune=False
 MOST_EPOCHS, PATIENCE = 50, 2  # of trials whose rate is constant
 
 
-# ---------------------------------------------------------------- what is decided
-
-
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan(Terms):
     """A search, fully decided; search.json keeps all of it but the axes."""
@@ -121,19 +110,13 @@ class SearchPlan(Terms):
 
     @property
     def lag(self) -> int:
-        """How many of the trials before it a trial does not know of.
-
-        With several workers a trial starts before its predecessors have ended. Which of them it
-        knows is fixed, and not a matter of who is quicker: so the search can be repeated.
-        """
+        """How many of the trials before it a trial ignores: fixed, so a search can be repeated."""
         if self.searcher == "grid" and not self.prune:
             return self.trials  # nothing that it could learn from them
         return 2 * (self.workers - 1)
 
     def to_dict(self) -> dict[str, Any]:
-        document = asdict(self)
-        del document["axes"]
-        return document
+        return {name: value for name, value in asdict(self).items() if name != "axes"}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> SearchPlan:
@@ -188,8 +171,6 @@ def decide(asked: SearchSettings) -> SearchPlan:
     return SearchPlan(recipe=recipe, recipe_name=recipe_name, space=space, axes=axes, **terms)
 
 
-# ---------------------------------------------------------------- what is kept
-
 CHANCE = 1.5  # times a blind guess: a classifier below that has learnt nothing
 Lines = Sequence[Mapping[str, Any]]  # of metrics.jsonl
 
@@ -208,13 +189,6 @@ class Trial:
     seconds: float
     curve: Lines
     error: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Trial:
-        return cls(**{**document, "parameters": freeze(document["parameters"])})
 
     @property
     def losses(self) -> list[float]:
@@ -252,13 +226,8 @@ class Search(Directory):
     kind: ClassVar[str] = "search"
     document: ClassVar[str] = "search.json"
 
-    @property
-    def trials_file(self) -> Path:
-        return self.path / "trials.jsonl"
-
-    @property
-    def best_file(self) -> Path:
-        return self.path / "best.toml"
+    trials_file = Inside("trials.jsonl")  # one line for each trial that has ended
+    best_file = Inside("best.toml")  # the best recipe, for zoo train --config
 
     def trial_run(self, number: int) -> Run:
         return Run(self.path / "trials" / f"{number:03d}")
@@ -275,7 +244,7 @@ class Search(Directory):
             return {}
         lines = self.trials_file.read_text(encoding="utf-8").splitlines()
         try:
-            found = [Trial.from_dict(json.loads(line)) for line in lines]
+            found = [Trial(**freeze(json.loads(line))) for line in lines]
         except (ValueError, TypeError, KeyError) as error:
             raise ZooError(f"{self.trials_file} is damaged: {error}") from error
         return {trial.number: trial for trial in sorted(found, key=lambda trial: trial.number)}
@@ -284,7 +253,7 @@ class Search(Directory):
         """Replace the file as a whole: a kill leaves no half line in it."""
         text = self.trials_file.read_text(encoding="utf-8") if self.trials_file.exists() else ""
         with atomic_write(self.trials_file) as temporary:
-            temporary.write_text(text + json.dumps(trial.to_dict()) + "\n", encoding="utf-8")
+            temporary.write_text(text + json.dumps(asdict(trial)) + "\n", encoding="utf-8")
 
     @classmethod
     def new(cls, root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
@@ -293,21 +262,3 @@ class Search(Directory):
         head = {"format": FORMAT, "name": search.name, "status": "running"}
         search.write({**head, **about, "plan": plan.to_dict()})
         return search
-
-    @classmethod
-    def find(cls, reference: str, root: Path | None, kind: str) -> Search:
-        """The search that a person means: a path, a name in the runs folder, or `latest`."""
-        root = runs_root(root)
-        known = [cls(path.parent) for path in root.glob(f"{kind}-*/search.json")]
-        known.sort(key=lambda search: search.name.rsplit("Z", 1)[0][-15:])
-        if reference == "latest":
-            if not known:
-                raise UsageError(f"there is no {kind} in {root}", f"zoo {kind} MODEL makes one")
-            return known[-1]
-        for found in (cls(root / reference), cls(Path(reference))):
-            if found.settings_file.is_file():
-                if (made := found.plan().kind) == kind:
-                    return found
-                raise UsageError(f"{found.path} is a {made}", f"zoo {made} --resume {reference}")
-        hint = did_you_mean(reference, [s.name for s in known], "--runs chooses the folder")
-        raise UnknownName(f"there is no {kind} {reference!r} in {root}", hint)

@@ -1,7 +1,6 @@
 """Where suggestions come from: a grid, or hyperopt, which nothing else imports.
 
-A searcher remembers nothing: what it says of trial n depends on n and on the trials that it is
-shown, so a search that was killed goes on as if it had not been.
+A searcher remembers nothing, so a search that was killed goes on as if it had not been.
 """
 
 from __future__ import annotations

@@ -142,10 +142,7 @@ def _value(name: str, text: str, entry: ModelEntry) -> Any:
 
 
 def axis_texts(space: Mapping[str, Any] | Iterable[str], *, grid: bool = False) -> tuple[str, ...]:
-    """A space from Python: `{"lr": "log:1e-5:1e-2", "batch_size": [64, 128]}`, or texts.
-
-    The texts of a grid are `lr=0.001,0.01`; they become the choices that they are.
-    """
+    """`{"lr": "log:1e-5:1e-2", "batch_size": [64, 128]}` as texts; a grid's become choices."""
     if isinstance(space, str):
         raise UsageError("a space is a mapping or a list of texts, not one text")
     if isinstance(space, Mapping):

@@ -1,7 +1,6 @@
 """Works through the trials of a search: each an ordinary run in a directory of its own.
 
-Trials run one after the other in this process, or several at a time in processes of this machine
-that share one copy of the images.
+Trials run one by one in this process, or several at a time in others that share the images.
 """
 
 from __future__ import annotations
@@ -54,9 +53,8 @@ ENOUGH = 3  # rivals that make a median
 def cannot_catch_up(losses: Losses, rivals: Sequence[Losses]) -> bool:
     """For a constant learning rate, where a loss falls ever slower, and then rises.
 
-    So the last epoch's fall is more than a trial can hope for in each of the next ones. It is ended
-    if even that would not bring it to the best rival by the epoch in which that one was at its
-    best, or three epochs from now. What is given up is a trial that would win much later.
+    Whether falling as in the last epoch would not reach the best rival by that one's best epoch, or
+    three epochs from now. What is given up is a trial that would win much later.
     """
     if len(losses) < 2 or not rivals:
         return False
@@ -69,10 +67,9 @@ def cannot_catch_up(losses: Losses, rivals: Sequence[Losses]) -> bool:
 
 
 def below_the_median(losses: Losses, rivals: Sequence[Losses], epochs: int) -> bool:
-    """For a rate that changes: the loss may stay and then fall, so only the same epoch compares.
+    """For a rate that changes: compares with the median of the same epoch, after a third of all.
 
-    From a third of the epochs on, a trial has to be as good as the median of its rivals. Those that
-    ended before count with their last loss.
+    Rivals that ended before count with their last loss.
     """
     done = len(losses)
     if done * 3 < epochs or len(rivals) < ENOUGH:
@@ -144,10 +141,7 @@ def run_trial(
     display: Display,
     listen: Callable[[Lines], object] = lambda lines: None,
 ) -> Trial:
-    """Train and record. A trial that fails is a record too; only an interruption gets out.
-
-    listen: told the lines so far after each epoch.
-    """
+    """Train and record, a failure too; `listen` is told the lines so far after each epoch."""
     plan, run = task.plan, Run(task.path)
     pruned, error = False, ""
 
@@ -183,10 +177,7 @@ def job_in(
     command: str = "",
     **how: Any,
 ) -> Job:
-    """A job of a search in this directory; what was begun there before goes on.
-
-    how: `checkpoint_seconds`, and `runs`, the folder of the search, where `init` finds other runs.
-    """
+    """A job of a search in this directory, new or begun before; `how` is for build_job."""
     begun = run if run.settings_file.exists() else None
     job = build_job(plan.entry, recipe, data, display, device=plan.device, run=begun, **how)
     if begun:
@@ -250,8 +241,6 @@ def run_trials(work: Work) -> list[Trial]:
     return [done[number] for number in sorted(done)]
 
 
-# ---------------------------------------------------------------- workers
-
 # What the libraries that compute ask for their number of threads.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -292,10 +281,7 @@ def open_pool(
 
 
 def share(data: Dataset, folder: Path) -> bytes:
-    """The dataset for other processes. Its arrays are files that they map into memory.
-
-    So the system keeps one copy, on every platform, and little is sent through pipes.
-    """
+    """The dataset for other processes; its arrays are files, of which the system keeps one copy."""
 
     def write(array: np.ndarray) -> tuple[Any, ...]:
         path = folder / f"{len(list(folder.iterdir()))}.npy"
@@ -311,17 +297,17 @@ def share(data: Dataset, folder: Path) -> bytes:
 
 
 def _start_worker(shared: bytes) -> None:
+    """A search that is killed takes its workers with it; their trials are resumed with it."""
     global _data
     _data = pickle.loads(shared)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A search that is killed takes its workers with it; their trials are resumed with it."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)
+
+    def end_with_parent(sentinel: int) -> None:
+        connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, args=(parent.sentinel,), daemon=True).start()
 
 
 def _run_in_worker(task: TrialJob) -> Trial:

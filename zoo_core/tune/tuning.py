@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
-from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
+from zoo_core.io.errors import Interrupted, TrainingError, UsageError
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.report.write import write_report
@@ -21,7 +19,7 @@ from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.settings import override
-from zoo_core.train.builder import build_job, environment
+from zoo_core.train.builder import build_job, check_same, environment
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.runner import Result, execute
 from zoo_core.tune.report import SearchDisplay, best_trial, write_recipe, write_search_report
@@ -58,19 +56,26 @@ def run_search(asked: SearchSettings) -> SearchResult:
         )
     work = _begin(asked)
     search, plan = work.search, work.plan
-    with search.locked(), _resumable(work):
+    with search.locked():
         search.update(status="running")
-        trials = _try_out(work)
-        best = best_trial(plan, trials)
-        if best is None:
-            search.update(status="failed")
-            raise TrainingError(
-                f"all {len(trials)} trials failed; the first one: {trials[0].error}",
-                f"each of them is a line of {search.trials_file}",
-            )
-        recipe = best_recipe(plan, best)
-        write_recipe(search, plan, recipe, best)
-        trained = _train_best(work, recipe) if plan.train else None
+        try:
+            trials = _try_out(work)
+            best = best_trial(plan, trials)
+            if best is None:
+                search.update(status="failed")
+                raise TrainingError(
+                    f"all {len(trials)} trials failed; the first one: {trials[0].error}",
+                    f"each of them is a line of {search.trials_file}",
+                )
+            recipe = best_recipe(plan, best)
+            write_recipe(search, plan, recipe, best)
+            trained = _train_best(work, recipe) if plan.train else None
+        except (Interrupted, KeyboardInterrupt) as error:
+            # It says how to go on with the search, not with one of its runs.
+            search.update(status="interrupted")
+            hint = f"zoo {plan.kind} --resume {search.path}"
+            number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
+            raise Interrupted(str(error) or "stopped between two steps", hint, number) from error
         scores = trained.metrics if trained else {}
         result = {name: scores[name] for name in ("accuracy", "loss") if name in scores}
         search.update(status="complete", best=best.number, result=result)
@@ -86,27 +91,24 @@ def _begin(asked: SearchSettings) -> Work:
     """A new search, or one to go on with; what is wrong is said before a directory is made."""
     if asked.resume:
         search = Search.find(asked.resume, asked.runs, asked.kind)
-        plan, root, before = search.plan(), search.path.parent, search.read()
+        plan, root = search.plan(), search.path.parent
+        if plan.kind != asked.kind:
+            hint = f"zoo {plan.kind} --resume {asked.resume}"
+            raise UsageError(f"{search.path} is a {plan.kind}", hint)
         plan = replace(plan, train=plan.train or asked.train)
     else:
-        plan, root, before = decide(asked), runs_root(asked.runs), {}
+        plan, root = decide(asked), runs_root(asked.runs)
     display = SearchDisplay(plan, asked.quiet)
     data = open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
-    if before and data.digest != before["dataset"]["digest"]:
-        raise ZooError(
-            f"dataset {data.name} is no longer the one that {search.name} was started with",
-            "start a new search, or bring the old images back",
-        )
-    open_subset = plan.preset == "default" and "subset" not in asked.settings
-    if not before and open_subset and len(data.train) < FEW:
-        plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
-    about = _check(plan, data, root)
-    if before:
-        for name, now in about["environment"].items():
-            if (then := before["environment"].get(name)) != now:
-                display.warn(f"{name} was {then} and is now {now}: the result may differ")
+    if asked.resume:
+        check_same(search, data, plan.entry, plan.device, display)
+        _check(plan, data, root)
         search.update(plan=plan.to_dict())
     else:
+        open_subset = plan.preset == "default" and "subset" not in asked.settings
+        if open_subset and len(data.train) < FEW:
+            plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
+        about = _check(plan, data, root)
         judges = about["dataset"]["validation"]
         if plan.kind == "tune" and judges < FEW_JUDGES:
             display.warn(f"only {judges} images decide between the trials: much of that is luck")
@@ -130,20 +132,8 @@ def _check(plan: SearchPlan, data: Dataset, runs: Path) -> dict[str, Any]:
     return {
         "dataset": {"name": data.name, "digest": data.digest, "classes": len(data.classes),
                     "train": len(job.parts[0]), "validation": len(job.parts[1])},
-        "environment": environment(job.trainer, plan.entry, plan.device),
+        "environment": environment(plan.entry, plan.device),
     }  # fmt: skip
-
-
-@contextmanager
-def _resumable(work: Work) -> Iterator[None]:
-    """An interruption says how to go on with the search, not with one of its runs."""
-    hint = f"zoo {work.plan.kind} --resume {work.search.path}"
-    try:
-        yield
-    except (Interrupted, KeyboardInterrupt) as error:
-        work.search.update(status="interrupted")
-        number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
-        raise Interrupted(str(error) or "stopped between two steps", hint, number) from error
 
 
 def _try_out(work: Work) -> list[Trial]:

@@ -17,7 +17,7 @@ from typing import Any
 from zoo_core.io.errors import AmbiguousName, UnknownName, WeightsError, did_you_mean, os_errors
 from zoo_core.io.files import cache_dir, read_bytes
 from zoo_core.io.targets import describe
-from zoo_core.runs.run import Run, find_run
+from zoo_core.runs.run import Run
 from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import is_path, plugin_of, registry
@@ -146,7 +146,7 @@ def _of_file_or_run(reference: str, runs: Path | None) -> Located:
     if reference.endswith(".safetensors"):
         return _of_file(Path(reference).expanduser())
     try:
-        return of_run(find_run(reference, runs, trained=True), reference)
+        return of_run(Run.find_trained(reference, runs), reference)
     except UnknownName as error:
         if is_path(reference):
             written = "a repository is written hf:ORGANISATION/NAME, a folder file:FOLDER"
