@@ -118,8 +118,11 @@ def image_sheet(
     scale = max(1, math.ceil(SMALLEST / width))
     size = (width * scale, height * scale)
     font, bold = ImageFont.load_default(13), ImageFont.load_default(17)
-    rows = _row_names(captions or (), columns)
-    below = [] if rows else captions or []
+    below = captions or ()
+    by_row = [below[start : start + columns] for start in range(0, len(below), columns)]
+    rows: list[str] = []
+    if columns > 1 and all(len({*row}) == 1 for row in by_row):
+        rows, below = [row[0] for row in by_row], ()
     top = GAP + (30 if title else 0)
     aside = math.ceil(max((bold.getlength(name) for name in rows), default=-GAP)) + GAP
     step = (size[0] + GAP, size[1] + (20 if below else 0) + GAP)
@@ -140,12 +143,6 @@ def image_sheet(
             place = (left + size[0] / 2, upper + size[1] + 3)
             draw.text(place, _fitted(below[number], size[0], font), INK, font=font, anchor="ma")
     return sheet
-
-
-def _row_names(captions: Sequence[str], columns: int) -> list[str]:
-    """The caption of each row if each row has only one; otherwise nothing."""
-    rows = [captions[start : start + columns] for start in range(0, len(captions), columns)]
-    return [row[0] for row in rows] if columns > 1 and all(len({*row}) == 1 for row in rows) else []
 
 
 def _fitted(text: str, width: float, font: Any) -> str:

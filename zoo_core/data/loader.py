@@ -7,7 +7,7 @@ the next, so that it is the same after a resume and with any number of processes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -50,11 +50,10 @@ class Batch:
         if parts == 1:
             return [self]
         edges = [len(self) * number // parts for number in range(parts + 1)]
-        arrays = (self.images, self.labels, self.indices, self.mixed_labels, self.weight)
+        cuts = [slice(start, end) for start, end in pairwise(edges) if end > start]
+        given = {name: array for name, array in vars(self).items() if array is not None}
         return [
-            Batch(*(_slice(array, start, end) for array in arrays))
-            for start, end in pairwise(edges)
-            if end > start
+            replace(self, **{name: array[cut] for name, array in given.items()}) for cut in cuts
         ]
 
     def targets(self, classes: int, smoothing: float = 0.0) -> np.ndarray:
@@ -68,10 +67,6 @@ class Batch:
             share = self.weight[:, None]
             wanted = share * wanted + (1 - share) * one_hot[self.mixed_labels]
         return np.asarray(wanted * (1 - smoothing) + smoothing / classes, np.float32)
-
-
-def _slice(array: Any, start: int, end: int) -> Any:
-    return None if array is None else array[start:end]
 
 
 class Loader:

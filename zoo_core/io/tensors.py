@@ -49,9 +49,6 @@ class Header(NamedTuple):
     start: int  # of the tensors, in the file
 
 
-# ---------------------------------------------------------------- writing
-
-
 def to_bytes(arrays: Mapping[str, np.ndarray], about: str = "") -> bytes:
     """The content of a .safetensors file. `about` becomes its one metadata key, `zoo`.
 
@@ -105,17 +102,10 @@ def header_bytes(
     return len(text).to_bytes(8, "little") + text
 
 
-# ---------------------------------------------------------------- reading
-
-
-def read(source: IO[bytes] | bytes | Path) -> dict[str, np.ndarray]:
+def read(source: IO[bytes] | bytes) -> dict[str, np.ndarray]:
     """The tensors of a file, read into memory; OSError or ValueError says what is wrong with it."""
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            return read(file)
-    if isinstance(source, bytes):
-        return read(io.BytesIO(source))
-    return read_arrays(source, read_header(source))
+    file = io.BytesIO(source) if isinstance(source, bytes) else source
+    return read_arrays(file, read_header(file))
 
 
 def read_header(file: IO[bytes]) -> Header:
