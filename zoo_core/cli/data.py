@@ -267,7 +267,7 @@ def show(
     sheet = image_sheet(
         chosen.images[picked],
         captions,
-        columns=len(data.classes) if 4 <= len(data.classes) <= 12 else None,
+        columns=len(data.classes) if 4 <= len(data.classes) <= 12 else 0,
         title=f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}",
     )
     path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")

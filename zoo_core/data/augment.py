@@ -36,10 +36,8 @@ class Augmentation:
             low, high = spec.metadata["limits"]
             ends = value if isinstance(value, tuple) else (value, value)
             if not low <= ends[0] <= ends[1] <= high:
-                raise OptionError(
-                    f"augment: the {spec.name} of {self.name} must be from {low:g} to {high:g}",
-                    f"write it like {self.example}",
-                )
+                rule = f"the {spec.name} of {self.name} must be from {low:g} to {high:g}"
+                raise OptionError(f"augment: {rule}", f"write it like {self.example}")
 
     def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
         """Do it to the pixels of a batch, (B, h, w, c), where the word stands for one pass."""
@@ -122,10 +120,7 @@ class ResizedCrop(Augmentation, example="resized_crop:224,scale=0.08-1"):
         left, top, w, h = self.boxes(draws, height, width).T
         x_step, y_step, zero = w / self.size, h / self.size, np.zeros_like(w)
         # The centre of a pixel is half a pixel from its edge, in both sizes.
-        rows = (
-            (x_step, zero, left + x_step / 2 - 0.5),
-            (zero, y_step, top + y_step / 2 - 0.5),
-        )
+        rows = ((x_step, zero, left + x_step / 2 - 0.5), (zero, y_step, top + y_step / 2 - 0.5))
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
     def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
@@ -233,9 +228,8 @@ class Move:
         height, width, channels = shape
         pad = self.slide.pixels if self.slide else 0
         if pad >= min(height, width):
-            raise OptionError(
-                f"augment: {pad} pixels to move by are too many for {width} x {height} images"
-            )
+            images = f"{width} x {height} images"
+            raise OptionError(f"augment: {pad} pixels to move by are too many for {images}")
         # Images to be mirrored are taken first, so that they lie together. Each result is cut out
         # by where it starts in any case, and that brings everything back to its place.
         flips, places = 0, np.arange(len(indices))

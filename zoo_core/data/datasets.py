@@ -227,12 +227,9 @@ def _fetched(
         raise UsageError(f"dataset {label!r} cannot be read from files that you name")
     if not sources and not network:
         raise DataError(f"dataset {label!r} is not in the cache", f"zoo data fetch {label}")
+    room = "make room or choose another folder with ZOO_CACHE"
     with (
-        os_errors(
-            f"{path} could not be written",
-            "make room or choose another folder with ZOO_CACHE",
-            DataError,
-        ),
+        os_errors(f"{path} could not be written", room, DataError),
         locked(path, lambda: report(f"{label} is being fetched by another process; waiting")),
     ):
         found = _load_cached(choice, key, lambda line: None, clean=True)

@@ -56,14 +56,13 @@ class FeatureKey:
         specs: dict[str, tuple[str, Sequence[int]]] = {"features": (self.dtype, (rows, width))}
         if split.labels is not None:
             specs["labels"] = ("int64", (rows,))
+        text = json.dumps(key, sort_keys=True)
         return Layout(
             key=key,
             rows=rows,
             row_bytes=width * np.dtype(self.dtype).itemsize,
             # Spaces as in version 0.1, whose unfinished files are completed.
-            before=tensors.header_bytes(
-                specs, json.dumps(key, sort_keys=True), aligned=ALIGNED, separators=(", ", ": ")
-            ),
+            before=tensors.header_bytes(specs, text, aligned=ALIGNED, separators=(", ", ": ")),
             after=b"" if split.labels is None else split.labels.astype(np.int64).tobytes(),
             about={"width": width, **about},
         )

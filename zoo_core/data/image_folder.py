@@ -103,10 +103,8 @@ def list_folder(root: Path) -> tuple[Splits, tuple[str, ...], int]:
     With train/ and test/, or val/ in its place, the folders decide; otherwise the fraction does.
     """
     if not root.is_dir():
-        raise DataError(
-            f"{root} is not a folder" if root.exists() else f"there is no folder {root}",
-            "name a folder that holds one folder of images for each class",
-        )
+        what = f"{root} is not a folder" if root.exists() else f"there is no folder {root}"
+        raise DataError(what, "name a folder that holds one folder of images for each class")
     try:
         folders = _sub_folders(root)
         parts = {SPLITS.get(name.lower(), ""): root / name for name in folders}
@@ -131,11 +129,9 @@ def list_folder(root: Path) -> tuple[Splits, tuple[str, ...], int]:
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
     classes = sorted(label for label in labels if label is not None)
     if len(classes) == 1:
-        raise DataError(
-            f"{root} has one class only, {classes[0]!r}",
-            "add a folder for a second class, or name the folder with the images themselves "
-            "if they need no labels",
-        )
+        hint = "add a folder for a second class, or name the folder with the images themselves "
+        hint += "if they need no labels"
+        raise DataError(f"{root} has one class only, {classes[0]!r}", hint)
     return splits, tuple(classes), ignored
 
 
@@ -155,10 +151,9 @@ def _labelled(folder: Path, root: Path) -> tuple[list[ImageFile], int]:
     labels = {file.label for file in files}
     if None in labels and len(labels) > 1:
         stray = min(file.path for file in files if file.label is None)
-        raise DataError(
-            f"{folder} mixes class folders with images of its own, {stray} for example",
-            "move them into class folders, or name a folder that has only one of the two",
-        )
+        what = f"{folder} mixes class folders with images of its own, {stray} for example"
+        hint = "move them into class folders, or name a folder that has only one of the two"
+        raise DataError(what, hint)
     for name in _sub_folders(folder) if None not in labels else ():
         if _plain(name) not in labels:
             raise DataError(f"the class folder {folder / name} holds no images")

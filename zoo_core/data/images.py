@@ -38,9 +38,8 @@ def open_image(path: str | os.PathLike[str]) -> Image.Image:
         what = "has far too many pixels"
     except (OSError, SyntaxError, ValueError) as error:
         raise _unreadable(path, error) from error
-    raise DataError(
-        f"{Path(path)} {what}", f"make it smaller: at most {MOST_PIXELS:,} pixels are read"
-    )
+    hint = f"make it smaller: at most {MOST_PIXELS:,} pixels are read"
+    raise DataError(f"{Path(path)} {what}", hint)
 
 
 def read_image(path: str | os.PathLike[str], size: int, channels: int) -> np.ndarray:
@@ -75,9 +74,8 @@ def _unreadable(path: str | os.PathLike[str], error: BaseException) -> DataError
         reason = "it is not in a known format"
     if isinstance(error, OSError):
         reason = error.strerror or reason
-    return DataError(
-        f"{Path(path)} cannot be read as an image: {reason}", "repair it, or take it out"
-    )
+    what = f"{Path(path)} cannot be read as an image: {reason}"
+    return DataError(what, "repair it, or take it out")
 
 
 def _flat(image: Image.Image) -> Image.Image:
@@ -103,11 +101,7 @@ SMALLEST = 84  # pixels that an image has on the sheet, at least
 
 
 def image_sheet(
-    images: np.ndarray,
-    captions: Sequence[str] | None = None,
-    *,
-    columns: int | None = None,
-    title: str = "",
+    images: np.ndarray, captions: Sequence[str] | None = None, *, columns: int = 0, title: str = ""
 ) -> Image.Image:
     """Draw uint8 (n, height, width, channels) row by row; small images get large pixels.
 

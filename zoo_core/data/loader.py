@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.augment import (
-    Augmentation,
     CutMix,
     Cutout,
     Resize,
@@ -57,10 +56,7 @@ class Batch:
         ]
 
     def targets(self, classes: int, smoothing: float = 0.0) -> np.ndarray:
-        """The probability of each class that a model should say, (B, classes); of NumPy's labels.
-
-        Mixed as the images are, then with this share spread evenly over all classes.
-        """
+        """What a model should say, (B, classes): mixed as NumPy's labels are, then smoothed."""
         one_hot = np.eye(classes, dtype=np.float32)
         wanted = one_hot[self.labels]
         if self.mixed_labels is not None:
@@ -98,8 +94,18 @@ class Loader:
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.rank, self.world = shard
+        if batch_size < 1 or not 0 <= self.rank < self.world:
+            what = f"batch_size {batch_size} and shard {self.rank} of {self.world} cannot be"
+            raise OptionError(what, "batches have at least 1 image; shards count from 0")
+        if not len(self):
+            what = f"{len(self.indices):,} images do not fill a batch of {batch_size}"
+            raise OptionError(what, "choose a smaller batch_size, or more images")
         words = parse_augment(augment)
-        self._check(words)
+        sizes = [word.size for word in words if isinstance(word, Resize | ResizedCrop)]
+        if sizes and sizes[-1] != preprocess.size:
+            what = f"augment makes images of {sizes[-1]} pixels where preprocess makes"
+            hint = f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree"
+            raise OptionError(f"{what} {preprocess.size}", hint)
         self._stages = stages(words)
         self._cutout = next((word for word in words if isinstance(word, Cutout)), None)
         self._cutmix = next((word for word in words if isinstance(word, CutMix)), None)
@@ -108,25 +114,6 @@ class Loader:
         # A plain reference on the CPU: the images stay bytes, and there is one copy of them.
         self._images, self._rows = self._ops.place(split.images, self.indices)
         self._order: tuple[int, np.ndarray] = (-1, self.indices)
-
-    def _check(self, words: Sequence[Augmentation]) -> None:
-        if self.batch_size < 1 or not 0 <= self.rank < self.world:
-            raise OptionError(
-                f"batch_size {self.batch_size} and shard {self.rank} of {self.world} cannot be",
-                "batches have at least 1 image; shards count from 0",
-            )
-        if not len(self):
-            raise OptionError(
-                f"{len(self.indices):,} images do not fill a batch of {self.batch_size}",
-                "choose a smaller batch_size, or more images",
-            )
-        sizes = [word.size for word in words if isinstance(word, Resize | ResizedCrop)]
-        if sizes and sizes[-1] != self.preprocess.size:
-            raise OptionError(
-                f"augment makes images of {sizes[-1]} pixels where preprocess makes "
-                f"{self.preprocess.size}",
-                f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree",
-            )
 
     def __len__(self) -> int:
         """Batches in an epoch."""

@@ -156,10 +156,8 @@ def read_dataset(path: Path, sets: Sequence[FileSet], prefer: Sequence[str] = ()
     if not path.exists():
         raise DataError(f"{path} does not exist")
     if path.is_file() and not path.name.endswith(ARCHIVES):
-        raise DataError(
-            f"{path} is neither a folder nor an archive",
-            f"name the folder of the files, or one of: {' '.join(f'*{a}' for a in ARCHIVES)}",
-        )
+        hint = f"name the folder of the files, or one of: {' '.join(f'*{a}' for a in ARCHIVES)}"
+        raise DataError(f"{path} is neither a folder nor an archive", hint)
     missing = []
     with _listed(path) as openers:
         folders: dict[str, dict[str, str]] = {}
@@ -182,10 +180,8 @@ def read_dataset(path: Path, sets: Sequence[FileSet], prefer: Sequence[str] = ()
             with suppress(NotThere):
                 return read_dataset(archive, sets, prefer)
     names = "; or ".join(f"{one.name}: {', '.join(one.files)}" for one in sets)
-    raise NotThere(
-        missing[0] if missing else f"{path} holds none of the files of this dataset",
-        f"needed, in one folder or archive: {names}",
-    )
+    missing.append(f"{path} holds none of the files of this dataset")
+    raise NotThere(missing[0], f"needed, in one folder or archive: {names}")
 
 
 @contextmanager

@@ -4,13 +4,9 @@ Nothing is computed twice. A block of rows is forced to the disk before it is co
 is counted is never lost. Several processes may fill one store together: each claims blocks that
 nobody else has, and one that dies loses the block that it was at, which another then claims.
 
-    store = BlockStore(folder / "squares.bin")
-    layout = Layout(key={"what": "squares", "dtype": "int64"}, rows=100_000, row_bytes=8)
-    with store.writing(layout) as writer:
+    with BlockStore(path).writing(layout) as writer:
         for block in writer:  # claimed; ends when every block is there, whoever computed it
             writer.commit(block, np.square(np.array(writer.rows(block))))
-    with store.open() as file:  # complete, and every byte checked
-        squares = np.fromfile(file, np.int64)
 
 On the disk, for NAME.bin:
 

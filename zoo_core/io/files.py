@@ -114,11 +114,10 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside a file, on the same disk, gone afterwards."""
-    folder = tempfile.mkdtemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent, ignore_cleanup_errors=True
+    ) as folder:
         yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 CACHES = {

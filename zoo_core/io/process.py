@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -48,12 +49,10 @@ def keep_freed_memory() -> None:
     glibc gives large freed blocks back to the system and asks for them again at every step, and
     the system clears each page first. Elsewhere this does nothing.
     """
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(MMAP_THRESHOLD, LARGEST)
-    mallopt(TRIM_THRESHOLD, LARGEST)
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(MMAP_THRESHOLD, LARGEST)
+        libc.mallopt(TRIM_THRESHOLD, LARGEST)
 
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # what a person may have set
@@ -64,8 +63,7 @@ CALM = {"GOMP_SPINCOUNT": "10000"}
 def calm_threads() -> None:
     """Let idle threads sleep soon, so that two trainings on one machine do not starve each other.
 
-    OpenMP reads its settings when it is loaded: call this before torch is imported. What a person
-    has set stays.
+    OpenMP reads this when torch is imported: call it before. What a person has set stays.
     """
     if not any(name in os.environ for name in WAITING):
         os.environ.update(CALM)

@@ -1,7 +1,7 @@
 """Arrays as safetensors files: the one writer, the one reader, and the one table of dtypes.
 
-The library is not used. It reads a key twice without a word and copies what it reads; what it
-writes is not streamed. Files come out byte for byte as the library writes them.
+The library is not used: it reads a key twice without a word, copies, and does not stream. Files
+come out byte for byte as the library writes them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ class Header(NamedTuple):
 def to_bytes(arrays: Mapping[str, np.ndarray], about: str = "") -> bytes:
     """The content of a .safetensors file. `about` becomes its one metadata key, `zoo`.
 
-    One key only: the library writes several in any order, and the same weights would then have
-    another digest at every save.
+    One key only: the library writes several in any order, so that the digest would change.
     """
     return b"".join(_parts(arrays, about))
 
