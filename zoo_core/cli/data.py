@@ -130,13 +130,13 @@ def info(name: str) -> Answer:
       zoo data info cifar10
       zoo data info mnist --json
     """
-    from zoo_core.data.datasets import cached, find_dataset, read_record
+    from zoo_core.data.datasets import cached, find_dataset, read_cache
 
     entry = find_dataset(name).entry
     copies = []
     for _, path in cached(name):
         try:
-            record = read_record(path)
+            record, _ = read_cache(path, arrays=False)
         except DataError as error:
             record = {"damaged": str(error)}
         copies.append({"path": str(path), "bytes": path.stat().st_size, **record})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -145,7 +145,6 @@ class Cutout(Augmentation, example="cutout:8"):
     size: int = limited(*PIXELS)
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """Top, bottom, left, right, in whole pixels."""
         side = np.full(len(draws.positions), self.size)
         return _boxes(draws, "cutout", side, side, height, width)
 
@@ -157,7 +156,6 @@ class CutMix(Augmentation, example="cutmix:1.0"):
     alpha: float = limited(0.01, 100)
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """Top, bottom, left, right, in whole pixels."""
         side = np.sqrt(1 - draws.beta("cutmix", self.alpha))
         tall, wide = (np.rint(side * whole).astype(np.int64) for whole in (height, width))
         return _boxes(draws, "cutmix", tall, wide, height, width)
@@ -166,6 +164,7 @@ class CutMix(Augmentation, example="cutmix:1.0"):
 def _boxes(
     draws: Draws, purpose: str, tall: np.ndarray, wide: np.ndarray, height: int, width: int
 ) -> np.ndarray:
+    """Top, bottom, left, right, in whole pixels."""
     top = draws.integers(f"{purpose}.y", 0, height - 1) - tall // 2  # the centre is anywhere
     left = draws.integers(f"{purpose}.x", 0, width - 1) - wide // 2
     edges = np.stack((top, top + tall, left, left + wide), axis=1)  # (B, 4)
@@ -269,21 +268,18 @@ def stages(words: Sequence[Augmentation]) -> tuple[Move, list[Move | Augmentatio
     return first, rest
 
 
-class Mixing(NamedTuple):
-    """How much of each image stays: nothing of what is in its box, a share of the rest."""
+def mixing(
+    draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """MixUp, CutMix, or for each image one of the two, by a coin.
 
-    weight: np.ndarray  # float32 (B,), what is left of the image, and so of its label
-    keep: np.ndarray  # float32 (B,), the share outside the box
-    boxes: np.ndarray | None  # int64 (B, 4): top, bottom, left, right
-
-
-def mixing(draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width: int) -> Mixing:
-    """MixUp, CutMix, or for each image one of the two, by a coin."""
+    What is left of each image and so of its label, (B,); the share outside its box, (B,); boxes.
+    """
     ones = np.ones(len(draws.positions))
     keep = draws.beta("mixup", mixup) if mixup else ones
     if cutmix is None:
         keep = keep.astype(np.float32)
-        return Mixing(keep, keep, None)
+        return keep, keep, None
     boxes = cutmix.boxes(draws, height, width)
     if mixup:
         coins = draws.coins("mixup or cutmix")
@@ -291,4 +287,4 @@ def mixing(draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width
         boxes[coins] = 0
     area = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
     weight = keep * (1 - area / (height * width))
-    return Mixing(weight.astype(np.float32), keep.astype(np.float32), boxes)
+    return weight.astype(np.float32), keep.astype(np.float32), boxes

@@ -101,9 +101,17 @@ def check_arrays(
                 raise DataError(f"{name} has {found}, and there are {len(classes)} classes")
             kind = np.uint8 if len(classes) <= 256 else np.int64
             arrays[name] = np.ascontiguousarray(values, kind)
-    if declared:
-        _compare_sizes(entry, arrays, classes)
-
+    train, test = arrays["train_images"], arrays.get("test_images", ())
+    sizes = (
+        ("classes", len(entry.classes) if entry.classes else None, len(classes)),
+        ("channels", entry.in_channels, train.shape[3]),
+        ("pixels a side", entry.image_size, train.shape[1]),
+        ("training images", entry.train_size, len(train)),
+        ("test images", entry.test_size, len(test)),
+    )
+    for what, wanted, size in sizes if declared else ():
+        if wanted is not None and wanted != size:
+            raise DataError(f"there are {size} {what}, and there should be {wanted}")
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         hashes = pool.map(lambda array: hashlib.sha256(array.data).hexdigest(), arrays.values())
         digests = dict(zip(arrays, hashes, strict=True))
@@ -137,18 +145,3 @@ def _checked_split(given: Arrays, part: str) -> dict[str, np.ndarray]:
         if len(labels) != len(images):
             raise DataError(f"{name} has {len(labels)} labels for {len(images)} images")
     return arrays
-
-
-def _compare_sizes(
-    entry: DatasetEntry, arrays: Mapping[str, np.ndarray], classes: tuple[str, ...]
-) -> None:
-    train, test = arrays["train_images"], arrays.get("test_images", ())
-    for what, wanted, found in (
-        ("classes", len(entry.classes) if entry.classes else None, len(classes)),
-        ("channels", entry.in_channels, train.shape[3]),
-        ("pixels a side", entry.image_size, train.shape[1]),
-        ("training images", entry.train_size, len(train)),
-        ("test images", entry.test_size, len(test)),
-    ):
-        if wanted is not None and wanted != found:
-            raise DataError(f"there are {found} {what}, and there should be {wanted}")

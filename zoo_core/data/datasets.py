@@ -130,7 +130,7 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
     for entry in [asked.entry] if asked else catalog:
         for path in cached_files(entry):
             try:
-                options = freeze(read_record(path)["options"])
+                options = freeze(read_cache(path, arrays=False)[0]["options"])
             except (DataError, KeyError, TypeError, ValueError):
                 options = {}  # damaged; verify says so
             if asked and is_path(reference) and options.get("path") != asked.options["path"]:
@@ -138,11 +138,6 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
             label = str(options.get("path") or catalog.label(entry))
             found.append((DatasetChoice(label, entry, options or entry.config), path))
     return found
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """What is recorded about a cached dataset, without its arrays."""
-    return dict(read_cache(path, arrays=False)[0])
 
 
 def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.ndarray]]:

@@ -1,7 +1,7 @@
 """The feature cache: what a frozen backbone says of the images of a split, kept in block stores.
 
-Each file is an ordinary safetensors file of one array and the labels. All that decides the features
-is in their key: how quickly they were computed, in what batches, on how many threads, is not.
+Each is an ordinary safetensors file of one array and the labels. All that decides the features is
+in their key; batches and threads are not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A user's own images: class sub-folders, or one folder without labels, split one way or another.
 
-Looking at the names is quick and happens on every use; decoding happens once, and again only when a
-file or an option has changed.
+The names are looked at on every use; images are decoded again only when a file or option changes.
 """
 
 from __future__ import annotations
@@ -68,6 +67,10 @@ def image_folder(
     root = Path(path).expanduser()
     listed, classes, ignored = list_folder(root)
 
+    def header(path: Path) -> tuple[int, str]:
+        with open_image(path) as image:
+            return min(image.size), image.mode
+
     def fetch(_: Path) -> Arrays:
         """Decode all splits. An image that cannot be read is named, and stops it."""
         splits = listed
@@ -76,7 +79,7 @@ def image_folder(
         size, depth = image_size, channels
         if size is None or depth is None:
             everything = sorted(file.path for part in splits.values() for file in part)
-            headers = _each(_header, [root / path for path in everything], "looking at images")
+            headers = _each(header, [root / path for path in everything], "looking at images")
             sides, modes = zip(*headers, strict=True)
             size = size or min(median_low(sides), LARGEST_DEFAULT_SIZE)
             depth = depth or (1 if GREY_MODES.issuperset(modes) else 3)
@@ -143,7 +146,9 @@ def _labelled(folder: Path, root: Path) -> tuple[list[ImageFile], int]:
             ignored += 1
             continue
         path, facts = Path(entry.path), entry.stat()
-        label = _plain(path.relative_to(folder).parts[0]) if path.parent != folder else None
+        label = path.relative_to(folder).parts[0] if path.parent != folder else None
+        # Letters with accents are written in the same way on every system.
+        label = label and unicodedata.normalize("NFC", label)
         name = path.relative_to(root).as_posix()
         files.append(ImageFile(name, label, facts.st_size, facts.st_mtime_ns))
     if not files:
@@ -155,14 +160,9 @@ def _labelled(folder: Path, root: Path) -> tuple[list[ImageFile], int]:
         hint = "move them into class folders, or name a folder that has only one of the two"
         raise DataError(what, hint)
     for name in _sub_folders(folder) if None not in labels else ():
-        if _plain(name) not in labels:
+        if unicodedata.normalize("NFC", name) not in labels:
             raise DataError(f"the class folder {folder / name} holds no images")
     return sorted(files), ignored
-
-
-def _plain(name: str) -> str:
-    """A name in the same letters on every system."""
-    return unicodedata.normalize("NFC", name)
 
 
 def _sub_folders(folder: Path) -> list[str]:
@@ -214,11 +214,6 @@ def _split_by_fraction(files: Sequence[ImageFile], test_fraction: float, seed: i
         "train": [file for i, file in enumerate(files) if i not in test],
         "test": [file for i, file in enumerate(files) if i in test],
     }
-
-
-def _header(path: Path) -> tuple[int, str]:
-    with open_image(path) as image:
-        return min(image.size), image.mode
 
 
 def _each(function: Callable[[T], R], items: Sequence[T], label: str) -> list[R]:

@@ -1,7 +1,4 @@
-"""Image files as arrays of bytes, always the same way, and sheets of small images to look at.
-
-Training reads folders and prediction reads single images through the same two functions.
-"""
+"""Image files as arrays of bytes, always the same way, and sheets of small images to look at."""
 
 from __future__ import annotations
 
@@ -103,10 +100,7 @@ SMALLEST = 84  # pixels that an image has on the sheet, at least
 def image_sheet(
     images: np.ndarray, captions: Sequence[str] | None = None, *, columns: int = 0, title: str = ""
 ) -> Image.Image:
-    """Draw uint8 (n, height, width, channels) row by row; small images get large pixels.
-
-    Captions are below the images; where all of a row have the same one, it is beside the row.
-    """
+    """Draw uint8 (n, h, w, c) row by row; a caption that a whole row shares is beside the row."""
     count, height, width, channels = images.shape
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     scale = max(1, math.ceil(SMALLEST / width))

@@ -1,7 +1,6 @@
 """Batches of images from memory: gathered, augmented and normalised as whole arrays.
 
-Batch k of epoch e is a function of the settings, e and k. Nothing is remembered from one batch to
-the next, so that it is the same after a resume and with any number of processes.
+Batch k of epoch e is a function of the settings, e and k: the same after a resume, on any machine.
 """
 
 from __future__ import annotations
@@ -152,13 +151,14 @@ class Loader:
         labels = None if self.labels is None else self.labels[indices]
         if not mixed:
             return Batch(images[:count], self._put(labels, 0, count), indices[:count])
-        mix = mixing(Draws(self.seed, epoch, positions[:-1]), self.mixup, self._cutmix, side, side)
+        draws = Draws(self.seed, epoch, positions[:-1])
+        weight, keep, boxes = mixing(draws, self.mixup, self._cutmix, side, side)
         return Batch(
-            self._ops.mix(images, mix.keep, mix.boxes)[:count],
+            self._ops.mix(images, keep, boxes)[:count],
             self._put(labels, 0, count),
             indices[:count],
             self._put(labels, 1, count),
-            self._put(mix.weight, 0, count),
+            self._put(weight, 0, count),
         )
 
     def _put(self, values: np.ndarray | None, start: int, count: int) -> Any:

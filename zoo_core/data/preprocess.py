@@ -1,7 +1,6 @@
 """What happens to every image before a model sees it; this travels in run.json and with weights.
 
-The loader and `preprocess(image)` share `finisher`, so that one image gives the same bits alone
-as it gave in a batch of training or evaluation.
+The loader and `preprocess(image)` share `finisher`: one image gives the same bits as a batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Where a dataset comes from: `Source`, and the sources of CIFAR-10, MNIST and Fashion-MNIST.
 
-Their files are read from folders and archives, whose members are never unpacked, and nothing is
-read beyond its known size. What is wrong with a file is one sentence that names the file; whether
-the arrays are the right ones is for the digests to say.
+Files are read from folders and archives without unpacking them, and never beyond their known size;
+whether the arrays are the right ones is for the digests to say.
 """
 
 from __future__ import annotations
@@ -133,8 +132,6 @@ ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
 LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB
 MOST_FILES = 100_000  # looked at in one folder tree
 
-Opener = Callable[[], Any]  # gives an open file
-
 
 class NotThere(DataError):
     """A folder or an archive does not hold all files of the dataset."""
@@ -185,7 +182,7 @@ def read_dataset(path: Path, sets: Sequence[FileSet], prefer: Sequence[str] = ()
 
 
 @contextmanager
-def _listed(path: Path) -> Iterator[dict[str, Opener]]:
+def _listed(path: Path) -> Iterator[dict[str, Callable[[], Any]]]:
     """The files below a folder or in an archive: name with `/` -> what opens it."""
     if path.is_dir():
         files = list(islice(path.rglob("*"), MOST_FILES + 1))
@@ -224,7 +221,7 @@ def _unpacked(path: Path) -> bytes:
     return content
 
 
-def _read_one(opener: Opener, name: str, size: int) -> bytes:
+def _read_one(opener: Callable[[], Any], name: str, size: int) -> bytes:
     """The bytes of one file, unpacked if it is gzip, if there are no more than `size`."""
     try:
         with opener() as file:

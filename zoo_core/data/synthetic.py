@@ -1,8 +1,7 @@
 """Coloured shapes: a small dataset that needs no network and is the same on every machine.
 
-All arithmetic is on whole numbers and all randomness is PCG64's raw output, which numpy promises
-never to change. One shape in one image: its place, size, turn and colours say nothing about the
-class, so that a network has to look at the form.
+All arithmetic is on whole numbers and all randomness is PCG64's raw output, which never changes.
+Place, size, turn and colours say nothing about the class: a network has to look at the form.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The block store: one large file of equal rows, filled block by block, killed at any time.
 
-Nothing is computed twice. A block of rows is forced to the disk before it is counted, so that what
-is counted is never lost. Several processes may fill one store together: each claims blocks that
-nobody else has, and one that dies loses the block that it was at, which another then claims.
+A block of rows is forced to the disk before it is counted: what is counted is never lost. Several
+processes may fill one store together: each claims blocks, and one that dies loses its last one.
 
     with BlockStore(path).writing(layout) as writer:
         for block in writer:  # claimed; ends when every block is there, whoever computed it
@@ -104,10 +103,7 @@ class BlockStore:
             return None
 
     def open(self, *, again: bool = False) -> IO[bytes] | None:
-        """The complete file, every byte checked; None where it is not complete.
-
-        again: hash it even if this process has done so. `writing` computes damaged blocks again.
-        """
+        """The complete file, every byte checked, again if this process has done so; or None."""
         progress = self.progress()
         if progress is None or not progress.sha256 or not self.path.exists():
             return None
@@ -129,10 +125,7 @@ class BlockStore:
     def writing(
         self, layout: Layout, waiting: Callable[[], None] | None = None
     ) -> Iterator[Writer]:
-        """One of perhaps several writers; at the end the file gets its name if all rows are there.
-
-        waiting: called once if only blocks are left that other processes are computing.
-        """
+        """One of perhaps several writers; waiting: called once if others compute what is left."""
         with locked(self.path, waiting):
             self._prepare(layout)
         writer = Writer(self, layout, waiting)

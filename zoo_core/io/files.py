@@ -40,10 +40,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def open_regular(path: Path, *, follow: bool = True) -> io.BufferedReader:
-    """Open a file to read it; OSError if it is anything else: a folder, a pipe, a device.
-
-    follow: whether a symbolic link is good enough, as it is for a path that somebody typed.
-    """
+    """Open a file to read it; OSError for a folder, a pipe, a device, or a link if not `follow`."""
     # Without waiting: nobody may ever write to the other end of a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow:

@@ -27,16 +27,13 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        self._restore()
+        self.__exit__()
 
-    def _restore(self) -> None:
+    def __exit__(self, *_: object) -> None:
         while self._before:
             number, handler = self._before.popitem()
             # None: a handler that was not installed from Python and cannot be put back from here.
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-
-    def __exit__(self, *_: object) -> None:
-        self._restore()
 
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of malloc.h
@@ -46,8 +43,7 @@ LARGEST = 2**31 - 1  # what mallopt takes
 def keep_freed_memory() -> None:
     """Spare what the system takes to clear memory: a seventh of a small network's time on a CPU.
 
-    glibc gives large freed blocks back to the system and asks for them again at every step, and
-    the system clears each page first. Elsewhere this does nothing.
+    glibc gives large freed blocks back and asks for them again, cleared, at every step.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")

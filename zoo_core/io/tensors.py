@@ -50,10 +50,8 @@ class Header(NamedTuple):
 
 
 def to_bytes(arrays: Mapping[str, np.ndarray], about: str = "") -> bytes:
-    """The content of a .safetensors file. `about` becomes its one metadata key, `zoo`.
-
-    One key only: the library writes several in any order, so that the digest would change.
-    """
+    """The content of a .safetensors file; `about` becomes its one metadata key, `zoo`."""
+    # One key only: the library writes several in any order, so that the digest would change.
     return b"".join(_parts(arrays, about))
 
 
@@ -110,8 +108,7 @@ def read(source: IO[bytes] | bytes) -> dict[str, np.ndarray]:
 def read_header(file: IO[bytes]) -> Header:
     """The header of an open file; ValueError says what is wrong with it.
 
-    Every byte after the header must belong to exactly one tensor: nothing is hidden in a gap, read
-    twice, or missing at the end.
+    Every byte after the header must belong to exactly one tensor.
     """
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
@@ -158,8 +155,7 @@ def _whole(values: Any) -> bool:
 def read_arrays(file: IO[bytes], header: Header, *, mapped: bool = False) -> dict[str, np.ndarray]:
     """The tensors of an open file, in memory or mapped: pages come when they are looked at.
 
-    They can be written to, and the file never changes. NumPy has no bfloat16: such a tensor comes
-    as the uint16 of its bits.
+    They can be written to; the file never changes. bfloat16 comes as the uint16 of its bits.
     """
     import numpy as np
 
