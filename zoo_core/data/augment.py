@@ -271,10 +271,7 @@ def stages(words: Sequence[Augmentation]) -> tuple[Move, list[Move | Augmentatio
 def mixing(
     draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """MixUp, CutMix, or for each image one of the two, by a coin.
-
-    What is left of each image and so of its label, (B,); the share outside its box, (B,); boxes.
-    """
+    """MixUp, CutMix, or a coin's choice: weights of labels, shares kept outside boxes, boxes."""
     ones = np.ones(len(draws.positions))
     keep = draws.beta("mixup", mixup) if mixup else ones
     if cutmix is None:

@@ -74,8 +74,7 @@ def open_dataset(
 
     reference: a name of `zoo data list`, `plugin/name`, or a path to a folder of images.
     source: files that the user has, read unless the cache has the dataset. fetch: whether the
-    network may be used. report: called with a line on whatever a person may want to know. options:
-    what `zoo data info NAME` shows.
+    network may be used. report: called with lines for people. options: see `zoo data info NAME`.
     """
     choice = find_dataset(reference, options)
     made = _made(choice)

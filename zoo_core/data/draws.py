@@ -86,10 +86,7 @@ def subset_indices(
 def train_validation(
     indices: np.ndarray, fraction: float, seed: int, labels: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What is left to train on, and the fraction kept for validation.
-
-    labels: of the whole split; given, each class gives the same fraction of its images.
-    """
+    """What is left to train on, and the fraction kept for validation; labels: of all images."""
     validation, train = _part(indices, fraction, seed, "validation", labels)
     if not len(train) or (fraction > 0 and not len(validation)):
         kind = "training" if not len(train) else "validation"

@@ -101,10 +101,7 @@ def image_folder(
 
 
 def list_folder(root: Path) -> tuple[Splits, tuple[str, ...], int]:
-    """The images before any is opened, the classes, and the number of other files.
-
-    With train/ and test/, or val/ in its place, the folders decide; otherwise the fraction does.
-    """
+    """The images before any is opened, the classes, and the number of other files."""
     if not root.is_dir():
         what = f"{root} is not a folder" if root.exists() else f"there is no folder {root}"
         raise DataError(what, "name a folder that holds one folder of images for each class")
@@ -112,7 +109,7 @@ def list_folder(root: Path) -> tuple[Splits, tuple[str, ...], int]:
         folders = _sub_folders(root)
         parts = {SPLITS.get(name.lower(), ""): root / name for name in folders}
         if "train" not in parts or "" in parts:
-            parts = {"train": root}
+            parts = {"train": root}  # the test fraction decides, as with a train folder alone
         elif len(parts) < len(folders):
             raise DataError(f"{root} has two folders for one split: {', '.join(folders)}")
         elif stray := [e.name for e in os.scandir(root) if e.is_file() and _is_image(e)]:

@@ -49,11 +49,8 @@ def read_image(path: str | os.PathLike[str], size: int, channels: int) -> np.nda
 
 
 def fit_image(image: Image.Image, size: int, channels: int) -> np.ndarray:
-    """The largest centred square of an image, resized (bilinear, antialiased): uint8 (h, w, c).
-
-    The image is turned as its EXIF data says. Transparent parts become white, 16 bits become 8.
-    """
-    image = ImageOps.exif_transpose(image)
+    """The largest centred square of an image, resized (bilinear, antialiased): uint8 (h, w, c)."""
+    image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
     image = _flat(image).convert("L" if channels == 1 else "RGB")
     # The square is cut first: an image of 1 x 1,000,000 pixels must not grow before it is cut.
     side = min(image.size)
@@ -76,7 +73,7 @@ def _unreadable(path: str | os.PathLike[str], error: BaseException) -> DataError
 
 
 def _flat(image: Image.Image) -> Image.Image:
-    """An image of 8 bits without transparency or palette."""
+    """An image of 8 bits without palette; transparent parts become white."""
     if image.mode.startswith("I") or image.mode == "F":
         values = np.asarray(image)
         if image.mode == "F":

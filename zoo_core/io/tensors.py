@@ -106,10 +106,7 @@ def read(source: IO[bytes] | bytes) -> dict[str, np.ndarray]:
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """The header of an open file; ValueError says what is wrong with it.
-
-    Every byte after the header must belong to exactly one tensor.
-    """
+    """The header of an open file; ValueError unless each byte belongs to exactly one tensor."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")
