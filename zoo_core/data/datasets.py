@@ -223,7 +223,7 @@ def _fetched(
         raise DataError(f"dataset {label!r} is not in the cache", f"zoo data fetch {label}")
     room = "make room or choose another folder with ZOO_CACHE"
     with (
-        os_errors(f"{path} could not be written", room, DataError),
+        os_errors(f"{path} could not be written", DataError, room),
         locked(path, lambda: report(f"{label} is being fetched by another process; waiting")),
     ):
         found = _load_cached(choice, key, lambda line: None, clean=True)
