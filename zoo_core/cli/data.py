@@ -112,7 +112,7 @@ def info(name: str) -> Answer:
     copies = []
     for _, path in cached(name):
         try:
-            record = datasets.read_record(path)
+            record, _ = datasets.read_cache(path, arrays=False)
         except DataError as error:
             record = {"damaged": str(error)}
         copies.append({"path": str(path), "bytes": path.stat().st_size, **record})

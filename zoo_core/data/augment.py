@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,10 +36,8 @@ class Augmentation:
             low, high = spec.metadata["limits"]
             ends = value if isinstance(value, tuple) else (value, value)
             if not low <= ends[0] <= ends[1] <= high:
-                raise OptionError(
-                    f"augment: the {spec.name} of {self.name} must be from {low:g} to {high:g}",
-                    f"write it like {self.example}",
-                )
+                rule = f"the {spec.name} of {self.name} must be from {low:g} to {high:g}"
+                raise OptionError(f"augment: {rule}", f"write it like {self.example}")
 
     def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
         """Do it to the pixels of a batch, (B, h, w, c), where the word stands for one pass."""
@@ -122,10 +120,7 @@ class ResizedCrop(Augmentation, example="resized_crop:224,scale=0.08-1"):
         left, top, w, h = self.boxes(draws, height, width).T
         x_step, y_step, zero = w / self.size, h / self.size, np.zeros_like(w)
         # The centre of a pixel is half a pixel from its edge, in both sizes.
-        rows = (
-            (x_step, zero, left + x_step / 2 - 0.5),
-            (zero, y_step, top + y_step / 2 - 0.5),
-        )
+        rows = ((x_step, zero, left + x_step / 2 - 0.5), (zero, y_step, top + y_step / 2 - 0.5))
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
     def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
@@ -150,7 +145,6 @@ class Cutout(Augmentation, example="cutout:8"):
     size: int = limited(*PIXELS)
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """Top, bottom, left, right, in whole pixels."""
         side = np.full(len(draws.positions), self.size)
         return _boxes(draws, "cutout", side, side, height, width)
 
@@ -162,7 +156,6 @@ class CutMix(Augmentation, example="cutmix:1.0"):
     alpha: float = limited(0.01, 100)
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """Top, bottom, left, right, in whole pixels."""
         side = np.sqrt(1 - draws.beta("cutmix", self.alpha))
         tall, wide = (np.rint(side * whole).astype(np.int64) for whole in (height, width))
         return _boxes(draws, "cutmix", tall, wide, height, width)
@@ -171,6 +164,7 @@ class CutMix(Augmentation, example="cutmix:1.0"):
 def _boxes(
     draws: Draws, purpose: str, tall: np.ndarray, wide: np.ndarray, height: int, width: int
 ) -> np.ndarray:
+    """Top, bottom, left, right, in whole pixels."""
     top = draws.integers(f"{purpose}.y", 0, height - 1) - tall // 2  # the centre is anywhere
     left = draws.integers(f"{purpose}.x", 0, width - 1) - wide // 2
     edges = np.stack((top, top + tall, left, left + wide), axis=1)  # (B, 4)
@@ -233,9 +227,8 @@ class Move:
         height, width, channels = shape
         pad = self.slide.pixels if self.slide else 0
         if pad >= min(height, width):
-            raise OptionError(
-                f"augment: {pad} pixels to move by are too many for {width} x {height} images"
-            )
+            images = f"{width} x {height} images"
+            raise OptionError(f"augment: {pad} pixels to move by are too many for {images}")
         # Images to be mirrored are taken first, so that they lie together. Each result is cut out
         # by where it starts in any case, and that brings everything back to its place.
         flips, places = 0, np.arange(len(indices))
@@ -275,21 +268,15 @@ def stages(words: Sequence[Augmentation]) -> tuple[Move, list[Move | Augmentatio
     return first, rest
 
 
-class Mixing(NamedTuple):
-    """How much of each image stays: nothing of what is in its box, a share of the rest."""
-
-    weight: np.ndarray  # float32 (B,), what is left of the image, and so of its label
-    keep: np.ndarray  # float32 (B,), the share outside the box
-    boxes: np.ndarray | None  # int64 (B, 4): top, bottom, left, right
-
-
-def mixing(draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width: int) -> Mixing:
-    """MixUp, CutMix, or for each image one of the two, by a coin."""
+def mixing(
+    draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """MixUp, CutMix, or a coin's choice: weights of labels, shares kept outside boxes, boxes."""
     ones = np.ones(len(draws.positions))
     keep = draws.beta("mixup", mixup) if mixup else ones
     if cutmix is None:
         keep = keep.astype(np.float32)
-        return Mixing(keep, keep, None)
+        return keep, keep, None
     boxes = cutmix.boxes(draws, height, width)
     if mixup:
         coins = draws.coins("mixup or cutmix")
@@ -297,4 +284,4 @@ def mixing(draws: Draws, mixup: float, cutmix: CutMix | None, height: int, width
         boxes[coins] = 0
     area = (boxes[:, 1] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 2])
     weight = keep * (1 - area / (height * width))
-    return Mixing(weight.astype(np.float32), keep.astype(np.float32), boxes)
+    return weight.astype(np.float32), keep.astype(np.float32), boxes

@@ -76,9 +76,8 @@ def check_arrays(
     given = {name: value for name, value in given.items() if value is not None}
     names = given.pop("classes", entry.classes)
     if unknown := sorted(set(given) - set(NAMES)):
-        raise DataError(
-            f"there is an unknown array {unknown[0]!r}", f"they are called {', '.join(NAMES)}"
-        )
+        hint = f"they are called {', '.join(NAMES)}"
+        raise DataError(f"there is an unknown array {unknown[0]!r}", hint)
     parts = [part for part in ("train", "test") if f"{part}_images" in given]
     labelled = [part for part in ("train", "test") if f"{part}_labels" in given]
     if "train" not in parts:
@@ -87,28 +86,32 @@ def check_arrays(
         raise DataError("there are labels for some of the images only")
     arrays: dict[str, np.ndarray] = {}
     for part in parts:
-        images = arrays[f"{part}_images"] = _checked_images(given, f"{part}_images")
-        if labelled:
-            arrays[f"{part}_labels"] = _checked_labels(given, f"{part}_labels", len(images))
+        arrays |= _checked_split(given, part)
     if len({arrays[f"{part}_images"].shape[1:] for part in parts}) > 1:
         raise DataError("training and test images differ in shape")
     classes: tuple[str, ...] = ()
     if labelled:
-        labels = [f"{part}_labels" for part in parts]
-        largest = max(int(arrays[name].max()) for name in labels)
+        labels = {name: arrays[name] for name in (f"{part}_labels" for part in parts)}
+        largest = max(int(values.max()) for values in labels.values())
         classes = tuple(map(str, range(largest + 1) if names is None else names))
-        for name in labels:
-            wrong = np.flatnonzero((arrays[name] < 0) | (arrays[name] >= len(classes)))
+        for name, values in labels.items():
+            wrong = np.flatnonzero((values < 0) | (values >= len(classes)))
             if len(wrong):
-                raise DataError(
-                    f"{name} has the label {arrays[name][wrong[0]]} at position {wrong[0]}, "
-                    f"and there are {len(classes)} classes"
-                )
+                found = f"the label {values[wrong[0]]} at position {wrong[0]}"
+                raise DataError(f"{name} has {found}, and there are {len(classes)} classes")
             kind = np.uint8 if len(classes) <= 256 else np.int64
-            arrays[name] = np.ascontiguousarray(arrays[name], kind)
-    if declared:
-        _compare_sizes(entry, arrays, classes)
-
+            arrays[name] = np.ascontiguousarray(values, kind)
+    train, test = arrays["train_images"], arrays.get("test_images", ())
+    sizes = (
+        ("classes", len(entry.classes) if entry.classes else None, len(classes)),
+        ("channels", entry.in_channels, train.shape[3]),
+        ("pixels a side", entry.image_size, train.shape[1]),
+        ("training images", entry.train_size, len(train)),
+        ("test images", entry.test_size, len(test)),
+    )
+    for what, wanted, size in sizes if declared else ():
+        if wanted is not None and wanted != size:
+            raise DataError(f"there are {size} {what}, and there should be {wanted}")
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         hashes = pool.map(lambda array: hashlib.sha256(array.data).hexdigest(), arrays.values())
         digests = dict(zip(arrays, hashes, strict=True))
@@ -116,47 +119,29 @@ def check_arrays(
     if recorded and set(recorded) != set(digests):
         raise DataError("the recorded digests are those of other arrays")
     for name, digest in {**recorded, **(entry.digests if declared else {})}.items():
-        found = digests.get(name, "missing")
-        if found != digest:
-            raise DataError(
-                f"{name} is not what it should be (SHA-256 {found[:12]}, expected {digest[:12]})"
-            )
+        if (found := digests.get(name, "missing")) != digest:
+            both = f"SHA-256 {found[:12]}, expected {digest[:12]}"
+            raise DataError(f"{name} is not what it should be ({both})")
     return CheckedArrays(arrays, classes, digests)
 
 
-def _checked_images(given: Arrays, name: str) -> np.ndarray:
+def _checked_split(given: Arrays, part: str) -> dict[str, np.ndarray]:
+    name = f"{part}_images"
     images = np.asarray(given[name])
     if images.ndim == 3:  # grey
         images = images[..., None]
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != images.shape[2]:
-        raise DataError(
-            f"{name} is {images.dtype} of shape {images.shape}, "
-            "and must be uint8 (n, size, size, channels)"
-        )
+        found = f"{images.dtype} of shape {images.shape}"
+        raise DataError(f"{name} is {found}, and must be uint8 (n, size, size, channels)")
     if not images.size:
         raise DataError(f"{name} is empty")
-    return np.ascontiguousarray(images)
-
-
-def _checked_labels(given: Arrays, name: str, count: int) -> np.ndarray:
-    labels = np.asarray(given[name])
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise DataError(f"{name} is {labels.dtype} of shape {labels.shape}, and must be integers")
-    if len(labels) != count:
-        raise DataError(f"{name} has {len(labels)} labels for {count} images")
-    return labels
-
-
-def _compare_sizes(
-    entry: DatasetEntry, arrays: Mapping[str, np.ndarray], classes: tuple[str, ...]
-) -> None:
-    train, test = arrays["train_images"], arrays.get("test_images", ())
-    for what, wanted, found in (
-        ("classes", len(entry.classes) if entry.classes else None, len(classes)),
-        ("channels", entry.in_channels, train.shape[3]),
-        ("pixels a side", entry.image_size, train.shape[1]),
-        ("training images", entry.train_size, len(train)),
-        ("test images", entry.test_size, len(test)),
-    ):
-        if wanted is not None and wanted != found:
-            raise DataError(f"there are {found} {what}, and there should be {wanted}")
+    arrays = {name: np.ascontiguousarray(images)}
+    name = f"{part}_labels"
+    if name in given:
+        labels = arrays[name] = np.asarray(given[name])
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            found = f"{labels.dtype} of shape {labels.shape}"
+            raise DataError(f"{name} is {found}, and must be integers")
+        if len(labels) != len(images):
+            raise DataError(f"{name} has {len(labels)} labels for {len(images)} images")
+    return arrays

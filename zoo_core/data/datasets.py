@@ -19,7 +19,7 @@ from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.io import tensors
 from zoo_core.io.documents import document_digest
-from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError, check_names
+from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError, check_names, os_errors
 from zoo_core.io.files import cache_dir, locked, temporary_folder
 from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
@@ -74,8 +74,7 @@ def open_dataset(
 
     reference: a name of `zoo data list`, `plugin/name`, or a path to a folder of images.
     source: files that the user has, read unless the cache has the dataset. fetch: whether the
-    network may be used. report: called with a line on whatever a person may want to know. options:
-    what `zoo data info NAME` shows.
+    network may be used. report: called with lines for people. options: see `zoo data info NAME`.
     """
     choice = find_dataset(reference, options)
     made = _made(choice)
@@ -111,9 +110,6 @@ def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> Da
     return DatasetChoice(label, entry, {**entry.config, **given})
 
 
-# ---------------------------------------------------------------- the cache
-
-
 class StaleCache(DataError):
     """A sound cache file of something that has changed since."""
 
@@ -133,7 +129,7 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
     for entry in [asked.entry] if asked else catalog:
         for path in cached_files(entry):
             try:
-                options = freeze(read_record(path)["options"])
+                options = freeze(read_cache(path, arrays=False)[0]["options"])
             except (DataError, KeyError, TypeError, ValueError):
                 options = {}  # damaged; verify says so
             if asked and is_path(reference) and options.get("path") != asked.options["path"]:
@@ -141,11 +137,6 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
             label = str(options.get("path") or catalog.label(entry))
             found.append((DatasetChoice(label, entry, options or entry.config), path))
     return found
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """What is recorded about a cached dataset, without its arrays."""
-    return dict(read_cache(path, arrays=False)[0])
 
 
 def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.ndarray]]:
@@ -178,10 +169,7 @@ def verify_cached(
 def _load_cached(
     choice: DatasetChoice, key: str, report: Report, *, clean: bool = False
 ) -> CheckedArrays | None:
-    """The cached dataset; None where it is missing, out of date or damaged.
-
-    clean: delete it if it is damaged; only for the process that holds the lock.
-    """
+    """The cached dataset or None; clean: delete it if it is damaged, with the lock held."""
     try:
         return verify_cached(choice, key=key)
     except (FileNotFoundError, NotADirectoryError):
@@ -202,24 +190,20 @@ def _stem(entry: DatasetEntry) -> str:
     return entry.name if plugin == "builtin" else f"{plugin}--{entry.name}"
 
 
-# ---------------------------------------------------------------- sources
-
-
 def _made(choice: DatasetChoice) -> Arrays | Sequence[Source]:
     """What the entry's target returns: arrays, or sources to get them from."""
-    label = choice.label
-    target = resolve(choice.entry.target, f"dataset {label!r}")
+    what = f"dataset {choice.label!r}"
+    target = resolve(choice.entry.target, what)
     try:
-        made = target(**choice.options)
+        made: Arrays | Sequence[Source] = target(**choice.options)
     except ZooError:
         raise
     except Exception as error:
-        raise DataError(f"dataset {label!r} raised {describe(error)}") from error
-    if isinstance(made, Mapping):
+        raise DataError(f"{what} raised {describe(error)}") from error
+    sources = made if isinstance(made, list | tuple) else ()
+    if isinstance(made, Mapping) or (sources and all(isinstance(s, Source) for s in sources)):
         return made
-    if isinstance(made, list | tuple) and made and all(isinstance(one, Source) for one in made):
-        return made
-    raise DataError(f"dataset {label!r} gave neither arrays nor a list of zoo.Source")
+    raise DataError(f"{what} gave neither arrays nor a list of zoo.Source")
 
 
 def _fetched(
@@ -237,30 +221,28 @@ def _fetched(
         raise UsageError(f"dataset {label!r} cannot be read from files that you name")
     if not sources and not network:
         raise DataError(f"dataset {label!r} is not in the cache", f"zoo data fetch {label}")
-    try:
-        with locked(path, lambda: report(f"{label} is being fetched by another process; waiting")):
-            found = _load_cached(choice, key, lambda line: None, clean=True)
-            if found is not None:
-                return found  # by the process that we waited for
-            found, source = _first(choice, sources, user_path, report)
-            record = {
-                "format": FORMAT,
-                "dataset": choice.entry.name,
-                "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
-                "options": dict(choice.options),
-                "key": key,
-                "classes": found.classes,
-                "digests": found.digests,
-                "source": str(user_path or source.name),
-                "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            }
-            tensors.write(path, found.arrays, json.dumps(record, sort_keys=True))
-            return found
-    except OSError as error:
-        raise DataError(
-            f"{path} could not be written: {error.strerror or error}",
-            "make room or choose another folder with ZOO_CACHE",
-        ) from error
+    room = "make room or choose another folder with ZOO_CACHE"
+    with (
+        os_errors(f"{path} could not be written", DataError, room),
+        locked(path, lambda: report(f"{label} is being fetched by another process; waiting")),
+    ):
+        found = _load_cached(choice, key, lambda line: None, clean=True)
+        if found is not None:
+            return found  # by the process that we waited for
+        found, source = _first(choice, sources, user_path, report)
+        record = {
+            "format": FORMAT,
+            "dataset": choice.entry.name,
+            "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
+            "options": dict(choice.options),
+            "key": key,
+            "classes": found.classes,
+            "digests": found.digests,
+            "source": str(user_path or source.name),
+            "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        tensors.write(path, found.arrays, json.dumps(record, sort_keys=True))
+        return found
 
 
 def _first(
@@ -286,9 +268,6 @@ def _first(
         "connect to a network, install what is missing, or name files that you have: "
         f"zoo data fetch {choice.label} --from PATH",
     )
-
-
-# ---------------------------------------------------------------- the result
 
 
 def _dataset(choice: DatasetChoice, found: CheckedArrays) -> Dataset:

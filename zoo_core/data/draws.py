@@ -1,8 +1,7 @@
 """Random numbers by address: each is a function of (seed, epoch, purpose, position) alone.
 
-There is no generator to advance, so nothing depends on what was drawn before, in which process, or
-with which version of NumPy: the bits come from a hash that is written out below. The parts of a
-training set are drawn in the same way, so that a smaller part lies inside a larger one.
+Nothing depends on what was drawn before, in which process, or with which version of NumPy: the bits
+come from a hash that is written out below. A smaller part of a dataset lies inside a larger one.
 """
 
 from __future__ import annotations
@@ -79,29 +78,21 @@ def subset_indices(
     """That fraction of n images; given their labels, the same fraction of each class."""
     chosen, _ = _part(np.arange(n), fraction, seed, "subset", labels)
     if not len(chosen):
-        raise OptionError(
-            f"a subset of {fraction:g} of {n:,} images has no image in it",
-            "choose a larger subset, or 1 for all",
-        )
+        part = f"a subset of {fraction:g} of {n:,} images"
+        raise OptionError(f"{part} has no image in it", "choose a larger subset, or 1 for all")
     return chosen
 
 
 def train_validation(
     indices: np.ndarray, fraction: float, seed: int, labels: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What is left to train on, and the fraction kept for validation.
-
-    `labels` are those of the whole split, indexed by image number; given, each class gives the
-    same fraction of its images.
-    """
+    """What is left to train on, and the fraction kept for validation; labels: of all images."""
     validation, train = _part(indices, fraction, seed, "validation", labels)
     if not len(train) or (fraction > 0 and not len(validation)):
         kind = "training" if not len(train) else "validation"
-        raise OptionError(
-            f"a validation_fraction of {fraction:g} of {len(indices):,} images leaves none "
-            f"for {kind}",
-            "choose another validation_fraction, or use more images",
-        )
+        part = f"a validation_fraction of {fraction:g} of {len(indices):,} images"
+        hint = "choose another validation_fraction, or use more images"
+        raise OptionError(f"{part} leaves none for {kind}", hint)
     return train, validation
 
 

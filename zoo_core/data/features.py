@@ -1,7 +1,7 @@
 """The feature cache: what a frozen backbone says of the images of a split, kept in block stores.
 
-Each file is an ordinary safetensors file of one array and the labels. All that decides the features
-is in their key: how quickly they were computed, in what batches, on how many threads, is not.
+Each is an ordinary safetensors file of one array and the labels. All that decides the features is
+in their key; batches and threads are not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zoo_core.data.dataset import Split
 from zoo_core.io import tensors
 from zoo_core.io.blocks import BlockStore, Layout, Progress
 from zoo_core.io.documents import document_digest
-from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError
+from zoo_core.io.errors import DataError, UnknownName, UsageError, os_errors
 from zoo_core.io.files import atomic_write, cache_dir
 
 KEY_FORMAT = 1  # of the files; also raised when `Preprocess` begins to compute something else
@@ -50,26 +50,19 @@ class FeatureKey:
     def digest(self) -> str:
         return document_digest(asdict(self))
 
-    def stem(self, dataset: str) -> str:
-        """A file's name without its ending: words for people, then the digest, which counts."""
-        words = (dataset, self.split, self.view, self.backbone)
-        plain = "-".join(re.sub(r"[^a-z0-9]+", "_", word.lower()).strip("_") for word in words)
-        return f"{plain[:80]}-{self.digest[:16]}"
-
     def layout(self, split: Split, width: int, **about: Any) -> Layout:
         """The file of these features; about: the dataset's name, its classes, how they are made."""
         key, rows = asdict(self), len(split)
         specs: dict[str, tuple[str, Sequence[int]]] = {"features": (self.dtype, (rows, width))}
         if split.labels is not None:
             specs["labels"] = ("int64", (rows,))
+        text = json.dumps(key, sort_keys=True)
         return Layout(
             key=key,
             rows=rows,
             row_bytes=width * np.dtype(self.dtype).itemsize,
             # Spaces as in version 0.1, whose unfinished files are completed.
-            before=tensors.header_bytes(
-                specs, json.dumps(key, sort_keys=True), aligned=ALIGNED, separators=(", ", ": ")
-            ),
+            before=tensors.header_bytes(specs, text, aligned=ALIGNED, separators=(", ", ": ")),
             after=b"" if split.labels is None else split.labels.astype(np.int64).tobytes(),
             about={"width": width, **about},
         )
@@ -100,7 +93,10 @@ class FeatureFile(BlockStore):
 
     @classmethod
     def of(cls, key: FeatureKey, dataset: str) -> FeatureFile:
-        return cls(cache_dir("features") / (key.stem(dataset) + SUFFIX))
+        """Its name is words for people, then the digest, which counts."""
+        words = (dataset, key.split, key.view, key.backbone)
+        plain = "-".join(re.sub(r"[^a-z0-9]+", "_", word.lower()).strip("_") for word in words)
+        return cls(cache_dir("features") / f"{plain[:80]}-{key.digest[:16]}{SUFFIX}")
 
     @property
     def id(self) -> str:
@@ -108,10 +104,7 @@ class FeatureFile(BlockStore):
         return self.path.stem.rpartition("-")[2]
 
     def load(self) -> Features | None:
-        """The features, every byte checked; None where they are not complete.
-
-        DataError: they are damaged.
-        """
+        """The features, every byte checked; None: not complete; DataError: damaged."""
         file, progress = self.open(), self.progress()
         if file is None or progress is None:
             return None
@@ -148,11 +141,8 @@ def kept() -> list[FeatureFile]:
 def find_features(reference: str) -> FeatureFile:
     """By id, by the beginning of it, or by the name of the file."""
     name = Path(reference).name
-    found = [
-        file
-        for file in kept()
-        if file.id.startswith(reference) or name in (file.path.name, file.path.stem)
-    ]
+    named = [file for file in kept() if name in (file.path.name, file.path.stem)]
+    found = named or [file for file in kept() if file.id.startswith(reference)]
     if len(found) > 1:
         raise UsageError(f"{reference!r} could be {' or '.join(file.id for file in found)}")
     if not found:
@@ -177,15 +167,13 @@ def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple
     for file in files:
         features = file.load()
         if features is None:
-            raise UsageError(
-                f"{file.path.stem} is not complete yet", "zoo features compute goes on with it"
-            )
+            hint = "zoo features compute goes on with it"
+            raise UsageError(f"{file.path.stem} is not complete yet", hint)
         key = features.progress.key
         name = key["split"] if key["view"] == "plain" else f"{key['split']}_{key['view']}"
         if f"{name}_features" in arrays:
-            raise UsageError(
-                f"two of these are both {name} features", "write them to a file of their own"
-            )
+            hint = "write them to a file of their own"
+            raise UsageError(f"two of these are both {name} features", hint)
         arrays[f"{name}_features"] = features.array.astype(np.float32)
         if features.labels is not None:
             arrays[f"{name}_labels"] = features.labels
@@ -193,13 +181,11 @@ def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple
     if len(classes) > 1:
         raise UsageError("these are features of datasets with different classes")
     names = list(classes.pop())
-    try:
+    with os_errors(f"{path} could not be written"):
         if path.suffix == SUFFIX:
             tensors.write(path, arrays, json.dumps({"classes": names}))
         else:
             named: dict[str, Any] = {"classes": np.array(names, dtype=np.str_), **arrays}
             with atomic_write(path) as temporary, temporary.open("wb") as stream:
                 np.savez(stream, **named)
-    except OSError as error:
-        raise ZooError(f"{path} could not be written: {error.strerror or error}") from error
     return {name: array.shape for name, array in arrays.items()}

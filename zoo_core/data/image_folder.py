@@ -1,7 +1,6 @@
 """A user's own images: class sub-folders, or one folder without labels, split one way or another.
 
-Looking at the names is quick and happens on every use; decoding happens once, and again only when a
-file or an option has changed.
+The names are looked at on every use; images are decoded again only when a file or option changes.
 """
 
 from __future__ import annotations
@@ -68,6 +67,10 @@ def image_folder(
     root = Path(path).expanduser()
     listed, classes, ignored = list_folder(root)
 
+    def header(path: Path) -> tuple[int, str]:
+        with open_image(path) as image:
+            return min(image.size), image.mode
+
     def fetch(_: Path) -> Arrays:
         """Decode all splits. An image that cannot be read is named, and stops it."""
         splits = listed
@@ -76,19 +79,18 @@ def image_folder(
         size, depth = image_size, channels
         if size is None or depth is None:
             everything = sorted(file.path for part in splits.values() for file in part)
-            headers = _each(_header, [root / path for path in everything], "looking at images")
+            headers = _each(header, [root / path for path in everything], "looking at images")
             sides, modes = zip(*headers, strict=True)
             size = size or min(median_low(sides), LARGEST_DEFAULT_SIZE)
             depth = depth or (1 if GREY_MODES.issuperset(modes) else 3)
         arrays: dict[str, Any] = {"classes": classes}
-        index = {name: number for number, name in enumerate(classes)}
+        index: dict[str | None, int] = {name: number for number, name in enumerate(classes)}
         for part, files in splits.items():
             if files:
                 paths = [root / file.path for file in files]
                 arrays[f"{part}_images"] = _pixels(paths, size, depth, f"decoding {part}")
             if files and classes:
-                labels = [index[file.label] for file in files if file.label is not None]
-                arrays[f"{part}_labels"] = np.array(labels)
+                arrays[f"{part}_labels"] = np.array([index[file.label] for file in files])
         return arrays
 
     files = [(part, f.path, f.size, f.mtime) for part, all_ in listed.items() for f in all_]
@@ -98,94 +100,70 @@ def image_folder(
     return [Source(name, fetch, needs="nothing", key=document_digest([VERSION, files]))]
 
 
-# ---------------------------------------------------------------- names
-
-
 def list_folder(root: Path) -> tuple[Splits, tuple[str, ...], int]:
-    """The images before any is opened, the classes, and the number of other files.
-
-    DataError: the folder cannot be understood.
-    """
+    """The images before any is opened, the classes, and the number of other files."""
     if not root.is_dir():
-        raise DataError(
-            f"{root} is not a folder" if root.exists() else f"there is no folder {root}",
-            "name a folder that holds one folder of images for each class",
-        )
+        what = f"{root} is not a folder" if root.exists() else f"there is no folder {root}"
+        raise DataError(what, "name a folder that holds one folder of images for each class")
     try:
         folders = _sub_folders(root)
         parts = {SPLITS.get(name.lower(), ""): root / name for name in folders}
-        if "train" in parts and "" not in parts:
-            if len(parts) < len(folders):
-                raise DataError(f"{root} has two folders for one split: {', '.join(folders)}")
-            splits, ignored = _by_folders(root, parts)
-        else:
-            files, ignored = _labelled(root, root)
-            splits = {"all": files}
+        if "train" not in parts or "" in parts:
+            parts = {"train": root}  # the test fraction decides, as with a train folder alone
+        elif len(parts) < len(folders):
+            raise DataError(f"{root} has two folders for one split: {', '.join(folders)}")
+        elif stray := [e.name for e in os.scandir(root) if e.is_file() and _is_image(e)]:
+            raise DataError(f"{root} has images beside its train folder, {min(stray)} for example")
+        train, ignored = _labelled(parts["train"], root)
+        splits, labels = {"all": train}, {file.label for file in train}
+        if folder := parts.get("test") or parts.get("val"):
+            test, more = _labelled(folder, root)
+            unread = parts.get("val", folder)
+            ignored += more + (sum(1 for _ in _files_below(unread)) if unread != folder else 0)
+            for file in test:
+                if file.label not in labels:
+                    what = "has no class folders" if file.label is None else f"has {file.label!r}"
+                    raise DataError(f"{folder} {what}, unlike {parts['train']}")
+            splits = {"train": train, "test": test}
     except OSError as error:
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
-    first = next(iter(splits.values()))
-    classes = sorted({file.label for file in first if file.label is not None})
+    classes = sorted(label for label in labels if label is not None)
     if len(classes) == 1:
-        raise DataError(
-            f"{root} has one class only, {classes[0]!r}",
-            "add a folder for a second class, or name the folder with the images themselves "
-            "if they need no labels",
-        )
+        hint = "add a folder for a second class, or name the folder with the images themselves "
+        hint += "if they need no labels"
+        raise DataError(f"{root} has one class only, {classes[0]!r}", hint)
     return splits, tuple(classes), ignored
-
-
-def _by_folders(root: Path, parts: dict[str, Path]) -> tuple[Splits, int]:
-    """train/ and test/, or val/ in its place; with train/ alone the fraction decides."""
-    train, ignored = _labelled(parts["train"], root)
-    if stray := [entry.name for entry in os.scandir(root) if _is_image(entry)]:
-        raise DataError(f"{root} has images beside its train folder, {min(stray)} for example")
-    folder = parts.get("test") or parts.get("val")
-    if folder is None:
-        return {"all": train}, ignored
-    test, more = _labelled(folder, root)
-    if "test" in parts and "val" in parts:
-        more += sum(1 for _ in _files_below(parts["val"]))
-    known = {file.label for file in train}
-    for file in test:
-        if file.label not in known:
-            what = "has no class folders" if file.label is None else f"has {file.label!r}"
-            raise DataError(f"{folder} {what}, unlike {parts['train']}")
-    return {"train": train, "test": test}, ignored + more
 
 
 def _labelled(folder: Path, root: Path) -> tuple[list[ImageFile], int]:
     """The images in class folders, or in the folder itself, and the number of other files."""
-    folders = {_plain(name): name for name in _sub_folders(folder)}
     files, ignored = [], 0
     for entry in _files_below(folder):
         if not _is_image(entry):
             ignored += 1
             continue
         path, facts = Path(entry.path), entry.stat()
-        label = _plain(path.relative_to(folder).parts[0]) if path.parent != folder else None
+        label = path.relative_to(folder).parts[0] if path.parent != folder else None
+        # Letters with accents are written in the same way on every system.
+        label = label and unicodedata.normalize("NFC", label)
         name = path.relative_to(root).as_posix()
         files.append(ImageFile(name, label, facts.st_size, facts.st_mtime_ns))
+    if not files:
+        raise DataError(f"{folder} holds no images", f"looked for: {' '.join(SUFFIXES)}")
     labels = {file.label for file in files}
     if None in labels and len(labels) > 1:
         stray = min(file.path for file in files if file.label is None)
-        raise DataError(
-            f"{folder} mixes class folders with images of its own, {stray} for example",
-            "move them into class folders, or name a folder that has only one of the two",
-        )
-    if not files:
-        raise DataError(f"{folder} holds no images", f"looked for: {' '.join(SUFFIXES)}")
-    if None not in labels and (empty := sorted(folders.keys() - labels)):
-        raise DataError(f"the class folder {folder / folders[empty[0]]} holds no images")
+        what = f"{folder} mixes class folders with images of its own, {stray} for example"
+        hint = "move them into class folders, or name a folder that has only one of the two"
+        raise DataError(what, hint)
+    for name in _sub_folders(folder) if None not in labels else ():
+        if unicodedata.normalize("NFC", name) not in labels:
+            raise DataError(f"the class folder {folder / name} holds no images")
     return sorted(files), ignored
 
 
-def _plain(name: str) -> str:
-    """A name in the same letters on every system."""
-    return unicodedata.normalize("NFC", name)
-
-
 def _sub_folders(folder: Path) -> list[str]:
-    return sorted(e.name for e in os.scandir(folder) if e.is_dir() and not _is_skipped(e))
+    return sorted(entry.name for entry in os.scandir(folder) if _is_folder(entry))
 
 
 def _files_below(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -194,23 +172,19 @@ def _files_below(folder: Path) -> Iterator[os.DirEntry[str]]:
     while waiting:
         where = waiting.pop()
         for entry in os.scandir(where):
-            if entry.is_dir(follow_symlinks=where == str(folder)):
-                if not _is_skipped(entry):
-                    waiting.append(entry.path)
+            if _is_folder(entry, follow_links=where == str(folder)):
+                waiting.append(entry.path)
             elif entry.is_file():
                 yield entry
 
 
-def _is_skipped(entry: os.DirEntry[str]) -> bool:
-    return entry.name.startswith(".") or entry.name in SKIPPED_FOLDERS
+def _is_folder(entry: os.DirEntry[str], follow_links: bool = True) -> bool:
+    skipped = entry.name.startswith(".") or entry.name in SKIPPED_FOLDERS
+    return entry.is_dir(follow_symlinks=follow_links) and not skipped
 
 
 def _is_image(entry: os.DirEntry[str]) -> bool:
-    name = entry.name.lower()
-    return name.endswith(SUFFIXES) and not name.startswith(".") and entry.is_file()
-
-
-# ---------------------------------------------------------------- pixels
+    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".")
 
 
 def _pixels(paths: Sequence[Path], size: int, channels: int, label: str) -> np.ndarray:
@@ -237,11 +211,6 @@ def _split_by_fraction(files: Sequence[ImageFile], test_fraction: float, seed: i
         "train": [file for i, file in enumerate(files) if i not in test],
         "test": [file for i, file in enumerate(files) if i in test],
     }
-
-
-def _header(path: Path) -> tuple[int, str]:
-    with open_image(path) as image:
-        return min(image.size), image.mode
 
 
 def _each(function: Callable[[T], R], items: Sequence[T], label: str) -> list[R]:

@@ -1,7 +1,4 @@
-"""Image files as arrays of bytes, always the same way, and sheets of small images to look at.
-
-Training reads folders and prediction reads single images through the same two functions.
-"""
+"""Image files as arrays of bytes, always the same way, and sheets of small images to look at."""
 
 from __future__ import annotations
 
@@ -39,9 +36,8 @@ def open_image(path: str | os.PathLike[str]) -> Image.Image:
         what = "has far too many pixels"
     except (OSError, SyntaxError, ValueError) as error:
         raise _unreadable(path, error) from error
-    raise DataError(
-        f"{Path(path)} {what}", f"make it smaller: at most {MOST_PIXELS:,} pixels are read"
-    )
+    hint = f"make it smaller: at most {MOST_PIXELS:,} pixels are read"
+    raise DataError(f"{Path(path)} {what}", hint)
 
 
 def read_image(path: str | os.PathLike[str], size: int, channels: int) -> np.ndarray:
@@ -54,11 +50,8 @@ def read_image(path: str | os.PathLike[str], size: int, channels: int) -> np.nda
 
 
 def fit_image(image: Image.Image, size: int, channels: int) -> np.ndarray:
-    """The largest centred square of an image, resized (bilinear, antialiased): uint8 (h, w, c).
-
-    The image is turned as its EXIF data says. Transparent parts become white, 16 bits become 8.
-    """
-    image = ImageOps.exif_transpose(image)
+    """The largest centred square of an image, resized (bilinear, antialiased): uint8 (h, w, c)."""
+    image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
     image = _flat(image).convert("L" if channels == 1 else "RGB")
     # The square is cut first: an image of 1 x 1,000,000 pixels must not grow before it is cut.
     side = min(image.size)
@@ -76,13 +69,12 @@ def _unreadable(path: str | os.PathLike[str], error: BaseException) -> DataError
         reason = "it is not in a known format"
     if isinstance(error, OSError):
         reason = error.strerror or reason
-    return DataError(
-        f"{Path(path)} cannot be read as an image: {reason}", "repair it, or take it out"
-    )
+    what = f"{Path(path)} cannot be read as an image: {reason}"
+    return DataError(what, "repair it, or take it out")
 
 
 def _flat(image: Image.Image) -> Image.Image:
-    """An image of 8 bits without transparency or palette."""
+    """An image of 8 bits without palette; transparent parts become white."""
     if image.mode.startswith("I") or image.mode == "F":
         values = np.asarray(image)
         if image.mode == "F":
@@ -112,17 +104,20 @@ def write_sheet(
     title: str = "",
     kind: str = "png",
 ) -> tuple[int, int]:
-    """Draw uint8 (n, height, width, channels) row by row into a file; the sheet's size.
+    """Draw uint8 (n, h, w, c) row by row into a file; the sheet's size.
 
-    Captions are below the images; where all of a row have the same one, it is beside the row.
+    Captions are below the images; one that a whole row shares is beside the row.
     """
     count, height, width, channels = images.shape
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     scale = max(1, math.ceil(SMALLEST / width))
     size = (width * scale, height * scale)
     font, bold = ImageFont.load_default(13), ImageFont.load_default(17)
-    rows = _row_names(captions, columns)
-    below = () if rows else captions
+    below = captions
+    by_row = [below[start : start + columns] for start in range(0, len(below), columns)]
+    rows: list[str] = []
+    if columns > 1 and all(len({*row}) == 1 for row in by_row):
+        rows, below = [row[0] for row in by_row], ()
     top = GAP + (30 if title else 0)
     aside = math.ceil(max((bold.getlength(name) for name in rows), default=-GAP)) + GAP
     step = (size[0] + GAP, size[1] + (20 if below else 0) + GAP)
@@ -145,12 +140,6 @@ def write_sheet(
     with atomic_write(path) as temporary:
         sheet.save(temporary, format=kind)
     return sheet.size
-
-
-def _row_names(captions: Sequence[str], columns: int) -> list[str]:
-    """The caption of each row if each row has only one; otherwise nothing."""
-    rows = [captions[start : start + columns] for start in range(0, len(captions), columns)]
-    return [row[0] for row in rows] if columns > 1 and all(len({*row}) == 1 for row in rows) else []
 
 
 def _fitted(text: str, width: float, font: Any) -> str:

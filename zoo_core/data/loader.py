@@ -1,20 +1,18 @@
 """Batches of images from memory: gathered, augmented and normalised as whole arrays.
 
-Batch k of epoch e is a function of the settings, e and k. Nothing is remembered from one batch to
-the next, so that it is the same after a resume and with any number of processes.
+Batch k of epoch e is a function of the settings, e and k: the same after a resume, on any machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from zoo_core.data.augment import (
-    Augmentation,
     CutMix,
     Cutout,
     Resize,
@@ -50,28 +48,20 @@ class Batch:
         if parts == 1:
             return [self]
         edges = [len(self) * number // parts for number in range(parts + 1)]
-        arrays = (self.images, self.labels, self.indices, self.mixed_labels, self.weight)
+        cuts = [slice(start, end) for start, end in pairwise(edges) if end > start]
+        given = {name: array for name, array in vars(self).items() if array is not None}
         return [
-            Batch(*(_slice(array, start, end) for array in arrays))
-            for start, end in pairwise(edges)
-            if end > start
+            replace(self, **{name: array[cut] for name, array in given.items()}) for cut in cuts
         ]
 
     def targets(self, classes: int, smoothing: float = 0.0) -> np.ndarray:
-        """The probability of each class that a model should say, (B, classes); of NumPy's labels.
-
-        Mixed as the images are, then with this share spread evenly over all classes.
-        """
+        """What a model should say, (B, classes): mixed as NumPy's labels are, then smoothed."""
         one_hot = np.eye(classes, dtype=np.float32)
         wanted = one_hot[self.labels]
         if self.mixed_labels is not None:
             share = self.weight[:, None]
             wanted = share * wanted + (1 - share) * one_hot[self.mixed_labels]
         return np.asarray(wanted * (1 - smoothing) + smoothing / classes, np.float32)
-
-
-def _slice(array: Any, start: int, end: int) -> Any:
-    return None if array is None else array[start:end]
 
 
 class Loader:
@@ -103,8 +93,18 @@ class Loader:
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.rank, self.world = shard
+        if batch_size < 1 or not 0 <= self.rank < self.world:
+            what = f"batch_size {batch_size} and shard {self.rank} of {self.world} cannot be"
+            raise OptionError(what, "batches have at least 1 image; shards count from 0")
+        if not len(self):
+            what = f"{len(self.indices):,} images do not fill a batch of {batch_size}"
+            raise OptionError(what, "choose a smaller batch_size, or more images")
         words = parse_augment(augment)
-        self._check(words)
+        sizes = [word.size for word in words if isinstance(word, Resize | ResizedCrop)]
+        if sizes and sizes[-1] != preprocess.size:
+            what = f"augment makes images of {sizes[-1]} pixels where preprocess makes"
+            hint = f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree"
+            raise OptionError(f"{what} {preprocess.size}", hint)
         self._stages = stages(words)
         self._cutout = next((word for word in words if isinstance(word, Cutout)), None)
         self._cutmix = next((word for word in words if isinstance(word, CutMix)), None)
@@ -113,25 +113,6 @@ class Loader:
         # A plain reference on the CPU: the images stay bytes, and there is one copy of them.
         self._images, self._rows = self._ops.place(split.images, self.indices)
         self._order: tuple[int, np.ndarray] = (-1, self.indices)
-
-    def _check(self, words: Sequence[Augmentation]) -> None:
-        if self.batch_size < 1 or not 0 <= self.rank < self.world:
-            raise OptionError(
-                f"batch_size {self.batch_size} and shard {self.rank} of {self.world} cannot be",
-                "batches have at least 1 image; shards count from 0",
-            )
-        if not len(self):
-            raise OptionError(
-                f"{len(self.indices):,} images do not fill a batch of {self.batch_size}",
-                "choose a smaller batch_size, or more images",
-            )
-        sizes = [word.size for word in words if isinstance(word, Resize | ResizedCrop)]
-        if sizes and sizes[-1] != self.preprocess.size:
-            raise OptionError(
-                f"augment makes images of {sizes[-1]} pixels where preprocess makes "
-                f"{self.preprocess.size}",
-                f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree",
-            )
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -170,13 +151,14 @@ class Loader:
         labels = None if self.labels is None else self.labels[indices]
         if not mixed:
             return Batch(images[:count], self._put(labels, 0, count), indices[:count])
-        mix = mixing(Draws(self.seed, epoch, positions[:-1]), self.mixup, self._cutmix, side, side)
+        draws = Draws(self.seed, epoch, positions[:-1])
+        weight, keep, boxes = mixing(draws, self.mixup, self._cutmix, side, side)
         return Batch(
-            self._ops.mix(images, mix.keep, mix.boxes)[:count],
+            self._ops.mix(images, keep, boxes)[:count],
             self._put(labels, 0, count),
             indices[:count],
             self._put(labels, 1, count),
-            self._put(mix.weight, 0, count),
+            self._put(weight, 0, count),
         )
 
     def _put(self, values: np.ndarray | None, start: int, count: int) -> Any:

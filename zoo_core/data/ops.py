@@ -88,7 +88,9 @@ class Ops:
     def warp(self, images: Any, matrices: np.ndarray, size: tuple[int, int], clamp: bool) -> Any:
         """Sample each image along an affine map, bilinearly; black, or clamped, outside."""
         count, height, width, channels = images.shape
-        x, y = source_points(matrices, size)  # (B, H, W)
+        y, x = np.arange(size[0], dtype=np.float32)[:, None], np.arange(size[1], dtype=np.float32)
+        m = matrices[..., None, None]  # (B, 2, 3, 1, 1)
+        x, y = (m[:, i, 0] * x + m[:, i, 1] * y + m[:, i, 2] for i in (0, 1))  # (B, H, W)
         if clamp:
             x, y = x.clip(0, width - 1), y.clip(0, height - 1)
         left, top = np.floor(x), np.floor(y)
@@ -124,7 +126,6 @@ class Ops:
         # One number for each value of an image: the inner loop is then as long as the image.
         spread = np.tile if self.channels_last else np.repeat
         scale, bias = spread(scale, size * size), spread(bias, size * size)
-
         block = max(1, BLOCK // len(scale))
 
         def normalise(images: np.ndarray) -> np.ndarray:
@@ -160,16 +161,6 @@ class Ops:
         y, x = np.arange(height), np.arange(width)
         rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
         return rows[:, None, :, None] & columns[:, None, None, :]  # (B, 1, h, w)
-
-
-def source_points(matrices: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Where each pixel of the result comes from."""
-    y, x = np.arange(size[0], dtype=np.float32)[:, None], np.arange(size[1], dtype=np.float32)
-    m = matrices[..., None, None]  # (B, 2, 3, 1, 1)
-    return (
-        m[:, 0, 0] * x + m[:, 0, 1] * y + m[:, 0, 2],
-        m[:, 1, 0] * x + m[:, 1, 1] * y + m[:, 1, 2],
-    )
 
 
 @functools.lru_cache(maxsize=16)

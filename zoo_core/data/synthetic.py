@@ -1,8 +1,7 @@
 """Coloured shapes: a small dataset that needs no network and is the same on every machine.
 
-All arithmetic is on whole numbers and all randomness is PCG64's raw output, which numpy promises
-never to change. One shape in one image: its place, size, turn and colours say nothing about the
-class, so that a network has to look at the form.
+All arithmetic is on whole numbers and all randomness is PCG64's raw output, which never changes.
+Place, size, turn and colours say nothing about the class: a network has to look at the form.
 """
 
 from __future__ import annotations
@@ -19,29 +18,18 @@ FINER = 3  # samples along each side of a pixel: soft edges
 BLOCK = 100  # images drawn at once
 
 
-def _disc(a: Any, b: Any) -> Any:
-    return a * a + b * b < 940**2
-
-
-def _square(a: Any, b: Any) -> Any:
-    return np.maximum(abs(a), abs(b)) < 820
-
-
-def _plus(a: Any, b: Any) -> Any:
-    return (np.minimum(abs(a), abs(b)) < 270) & (np.maximum(abs(a), abs(b)) < 960)
-
-
+# Which points (a, b) are inside, the centre being (0, 0); some shapes are parts of others.
 SHAPES: dict[str, Callable[[Any, Any], Any]] = {
-    "circle": _disc,
-    "square": _square,
+    "circle": lambda a, b: a * a + b * b < 940**2,
+    "square": lambda a, b: np.maximum(abs(a), abs(b)) < 820,
     "triangle": lambda a, b: (b < 760) & (16 * abs(a) < 9 * (b + 960)),
-    "plus": _plus,
-    "cross": lambda a, b: _plus((a + b) * 5 // 7, (a - b) * 5 // 7),
-    "ring": lambda a, b: _disc(a, b) & (a * a + b * b > 560**2),
-    "frame": lambda a, b: _square(a, b) & (np.maximum(abs(a), abs(b)) > 480),
+    "plus": lambda a, b: (np.minimum(abs(a), abs(b)) < 270) & (np.maximum(abs(a), abs(b)) < 960),
+    "cross": lambda a, b: SHAPES["plus"]((a + b) * 5 // 7, (a - b) * 5 // 7),
+    "ring": lambda a, b: SHAPES["circle"](a, b) & (a * a + b * b > 560**2),
+    "frame": lambda a, b: SHAPES["square"](a, b) & (np.maximum(abs(a), abs(b)) > 480),
     "diamond": lambda a, b: 3 * abs(a) + 2 * abs(b) < 2040,
-    "moon": lambda a, b: _disc(a, b) & ((a - 480) ** 2 + b * b > 760**2),
-    "stripes": lambda a, b: _square(a, b) & ((b + 820) // 328 % 2 == 0),
+    "moon": lambda a, b: SHAPES["circle"](a, b) & ((a - 480) ** 2 + b * b > 760**2),
+    "stripes": lambda a, b: SHAPES["square"](a, b) & ((b + 820) // 328 % 2 == 0),
 }
 CLASSES = tuple(SHAPES)
 RULES = {

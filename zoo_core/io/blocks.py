@@ -1,16 +1,11 @@
 """The block store: one large file of equal rows, filled block by block, killed at any time.
 
-Nothing is computed twice. A block of rows is forced to the disk before it is counted, so that what
-is counted is never lost. Several processes may fill one store together: each claims blocks that
-nobody else has, and one that dies loses the block that it was at, which another then claims.
+A block of rows is forced to the disk before it is counted: what is counted is never lost. Several
+processes may fill one store together: each claims blocks, and one that dies loses its last one.
 
-    store = BlockStore(folder / "squares.bin")
-    layout = Layout(key={"what": "squares", "dtype": "int64"}, rows=100_000, row_bytes=8)
-    with store.writing(layout) as writer:
+    with BlockStore(path).writing(layout) as writer:
         for block in writer:  # claimed; ends when every block is there, whoever computed it
             writer.commit(block, np.square(np.array(writer.rows(block))))
-    with store.open() as file:  # complete, and every byte checked
-        squares = np.fromfile(file, np.int64)
 
 On the disk, for NAME.bin:
 
@@ -28,7 +23,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -56,11 +51,6 @@ class Layout:
     before: bytes = b""  # what the file begins and ends with: a header, labels
     after: bytes = b""
     about: Mapping[str, Any] = field(default_factory=dict)  # JSON for people; decides nothing
-
-    def decides(self, progress: Progress) -> bool:
-        """Whether these are the rows that were begun."""
-        begun = document_digest([progress.key, progress.rows])
-        return begun == document_digest([self.key, self.rows])
 
 
 @dataclass
@@ -113,11 +103,7 @@ class BlockStore:
             return None
 
     def open(self, *, again: bool = False) -> IO[bytes] | None:
-        """The complete file, every byte checked; None where it is not complete.
-
-        again: hash it even if this process has done so and it has not changed since. DataError: it
-        is damaged; `writing` computes what is wrong in it.
-        """
+        """The complete file, every byte checked, again if this process has done so; or None."""
         progress = self.progress()
         if progress is None or not progress.sha256 or not self.path.exists():
             return None
@@ -137,15 +123,11 @@ class BlockStore:
 
     @contextmanager
     def writing(
-        self, layout: Layout, waiting: Callable[[], None] = lambda: None
+        self, layout: Layout, waiting: Callable[[], None] | None = None
     ) -> Iterator[Writer]:
-        """One of perhaps several writers; at the end the file gets its name if all rows are there.
-
-        waiting: called once if only blocks are left that other processes are computing.
-        """
+        """One of perhaps several writers; waiting: called once if others compute what is left."""
         with locked(self.path, waiting):
-            if not self._holds(layout):
-                self._prepare(layout)
+            self._prepare(layout)
         writer = Writer(self, layout, waiting)
         try:
             yield writer
@@ -153,26 +135,20 @@ class BlockStore:
         finally:
             writer.release()
 
-    def _holds(self, layout: Layout) -> bool:
-        """Whether all of this is there and sound."""
-        progress = self.progress()
-        if progress is None or not layout.decides(progress):
-            return False
-        with suppress(DataError):
-            if file := self.open():
-                file.close()
-                return True
-        return False
-
     def _prepare(self, layout: Layout) -> None:
         """Make the file ready for blocks, and forget those that are not what they were."""
         if self.record.exists():
             self.record.read_bytes()  # a disk that cannot be read is no reason to start anew
         progress = self.progress()
-        if progress is None or not layout.decides(progress):
-            progress = Progress(
-                layout.key, layout.rows, about=layout.about, block_rows=self.block_rows
-            )
+        wanted = document_digest([layout.key, layout.rows])
+        if progress and document_digest([progress.key, progress.rows]) == wanted:
+            with suppress(DataError):
+                if file := self.open():
+                    file.close()
+                    return  # all of it is there and sound
+        else:
+            about, size = layout.about, self.block_rows
+            progress = Progress(layout.key, layout.rows, about=about, block_rows=size)
             self.part.unlink(missing_ok=True)
         if not self.part.exists() and self.path.exists():
             self.path.replace(self.part)  # damaged: what is sound in it is kept
@@ -193,7 +169,7 @@ class BlockStore:
         self._save(progress)  # so that it is known what the file will be, before there is a row
 
     def _finish(self) -> None:
-        with self._locked():
+        with locked(self.path):
             progress = self._begun()
             if progress.missing or not self.part.exists():
                 return
@@ -218,13 +194,8 @@ class BlockStore:
         with atomic_write(self.record) as temporary:
             temporary.write_text(json.dumps(document), "utf-8")
 
-    def _locked(self) -> AbstractContextManager[None]:
-        return locked(self.path, lambda: None)
-
     def _claims(self) -> list[Path]:
         return list(self.path.parent.glob(f".{self.path.stem}.*.claim"))
-
-    # ------------------------------------------------------------ housekeeping
 
     @property
     def bytes(self) -> int:
@@ -254,20 +225,17 @@ class BlockStore:
             raise DataError(f"{self.record} cannot be read")
         if self.part.exists() or not progress.sha256:
             return f"{progress.done:,} of {progress.rows:,} rows"
-        file = self.open(again=True)
-        if file is None:
-            raise DataError(f"{self.path} is missing")
-        file.close()
-        return "ok"
+        if file := self.open(again=True):
+            file.close()
+            return "ok"
+        raise DataError(f"{self.path} is missing")
 
     def remove(self) -> int:
         """Delete it, and say how many bytes that were; UsageError while somebody computes it."""
-        with self._locked():
+        with locked(self.path):
             if not all(map(_claimed, self._claims())):
-                raise UsageError(
-                    f"{self.path.stem} is being computed by another process",
-                    "stop that process first",
-                )
+                what = f"{self.path.stem} is being computed by another process"
+                raise UsageError(what, "stop that process first")
             used = self.bytes
             for path in (self.path, self.part, self.record, *self._claims()):
                 path.unlink(missing_ok=True)
@@ -277,7 +245,9 @@ class BlockStore:
 class Writer:
     """Fills a store together with others; made by BlockStore.writing."""
 
-    def __init__(self, store: BlockStore, layout: Layout, waiting: Callable[[], None]) -> None:
+    def __init__(
+        self, store: BlockStore, layout: Layout, waiting: Callable[[], None] | None
+    ) -> None:
         self._store, self._layout, self._waiting = store, layout, waiting
         self._held: dict[int, FileLock] = {}
         self.progress = store._begun()
@@ -288,20 +258,18 @@ class Writer:
 
     def __iter__(self) -> Iterator[int]:
         """Claim block after block, until all are committed by this writer or by others."""
-        told = False
         while self.progress.missing:
-            block = self.claim()
-            if block is not None:
+            if (block := self.claim()) is not None:
                 yield block
             elif self.progress.missing:
-                if not told:
+                if self._waiting:
                     self._waiting()
-                told = True
+                    self._waiting = None  # said once
                 time.sleep(POLL_SECONDS)
 
     def claim(self) -> int | None:
         """A block that is missing and that nobody else computes; None: all are in work."""
-        with self._store._locked():
+        with locked(self._store.path):
             self.progress = self._store._begun()
             for block in self.progress.missing:
                 path = self._store.path
@@ -311,10 +279,7 @@ class Writer:
         return None
 
     def commit(self, block: int, content: Any, seconds: float = 0.0) -> None:
-        """Keep the rows of a claimed block: first they are safe on the disk, then they count.
-
-        content: bytes, or an array in C order.
-        """
+        """Keep the rows (bytes, or an array in C order) of a claimed block: save, then count."""
         data = memoryview(content).cast("B")
         rows, size = self.rows(block), self._layout.row_bytes
         if len(data) != len(rows) * size:
@@ -324,7 +289,7 @@ class Writer:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        with self._store._locked():
+        with locked(self._store.path):
             self.progress = self._store._begun()
             self.progress.blocks[block] = hashlib.sha256(data).hexdigest()
             self.progress.seconds += seconds
@@ -334,7 +299,7 @@ class Writer:
     def release(self) -> None:
         """Leave what was claimed and not committed to others."""
         if self._held:
-            with self._store._locked():
+            with locked(self._store.path):
                 for block in list(self._held):
                     self._let_go(block)
 
@@ -345,13 +310,9 @@ class Writer:
 
 
 def _claimed(path: Path) -> FileLock | None:
-    """The lock of a claim, if no living process has it.
-
-    Claims are taken and given back under the lock of the store only, one after the other.
-    """
+    """The lock of a claim, if no living process has it; asked under the lock of the store only."""
     lock = FileLock(path, thread_local=False)
-    try:
+    with suppress(Timeout):
         lock.acquire(blocking=False)
-    except Timeout:
-        return None
-    return lock
+        return lock
+    return None

@@ -1,7 +1,6 @@
 """What people read: sentences of the library, figures, a progress bar.
 
-The library speaks through the logger `zoo` and configures nothing; the command line shows all of it
-on standard error. `logging.getLogger("zoo").setLevel("ERROR")` silences `zoo.load`.
+The library speaks through the logger `zoo`, which it does not configure; the command line shows it.
 """
 
 from __future__ import annotations

@@ -20,11 +20,7 @@ from typing import IO
 def atomic_write(path: Path) -> Iterator[Path]:
     """Give a temporary name beside `path`; what is written there takes its place in one step.
 
-    If the block raises, the temporary file is deleted and `path` stays as it was. Only a killed
-    process leaves one behind: a hidden file that ends in .tmp.
-
-        with atomic_write(path) as temporary:
-            temporary.write_text("...")
+    If the block raises, `path` stays as it was. Only a killed process leaves a file behind, .*.tmp.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -44,10 +40,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def open_regular(path: Path, *, follow: bool = True) -> io.BufferedReader:
-    """Open a file to read it; OSError if it is anything else: a folder, a pipe, a device.
-
-    follow: whether a symbolic link is good enough, as it is for a path that somebody typed.
-    """
+    """Open a file to read it; OSError for a folder, a pipe, a device, or a link if not `follow`."""
     # Without waiting: nobody may ever write to the other end of a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow:
@@ -72,10 +65,7 @@ def read_bytes(path: Path, most: int, *, follow: bool = True) -> bytes:
 
 
 def digest_of(file: IO[bytes], algorithm: str = "sha256") -> str:
-    """The digest of an open file, which then is at its beginning again.
-
-    OSError if somebody changes it meanwhile.
-    """
+    """The digest of an open file, at its beginning again then; OSError if it changes meanwhile."""
     before = os.fstat(file.fileno())
     file.seek(0)
     digest = hashlib.file_digest(file, algorithm).hexdigest()  # type: ignore[arg-type]
@@ -98,7 +88,7 @@ def lock_of(path: Path) -> Path:
 
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Keep other processes from making the same file; calls `waiting` if one is at it already."""
     from filelock import FileLock, Timeout
 
@@ -107,7 +97,8 @@ def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     try:
         lock.acquire(timeout=0.2)
     except Timeout:
-        waiting()
+        if waiting:
+            waiting()
         lock.acquire()
     try:
         for stale in path.parent.glob(f".{path.stem}.*.tmp"):  # of processes that were killed
@@ -120,11 +111,10 @@ def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside a file, on the same disk, gone afterwards."""
-    folder = tempfile.mkdtemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
-    try:
+    with tempfile.TemporaryDirectory(
+        prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent, ignore_cleanup_errors=True
+    ) as folder:
         yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 CACHES = {

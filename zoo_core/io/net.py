@@ -1,7 +1,6 @@
 """The network: downloads, and the clients of package registries.
 
-Everything is fetched into a folder that the caller made and removes. A client that is not
-installed, cannot reach its server or stands still raises SourceUnavailable with the reason.
+A client that is not installed, cannot reach its server or stands still raises SourceUnavailable.
 """
 
 from __future__ import annotations

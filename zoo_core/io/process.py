@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -26,16 +27,13 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        self._restore()
+        self.__exit__()
 
-    def _restore(self) -> None:
+    def __exit__(self, *_: object) -> None:
         while self._before:
             number, handler = self._before.popitem()
             # None: a handler that was not installed from Python and cannot be put back from here.
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-
-    def __exit__(self, *_: object) -> None:
-        self._restore()
 
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of malloc.h
@@ -45,15 +43,12 @@ LARGEST = 2**31 - 1  # what mallopt takes
 def keep_freed_memory() -> None:
     """Spare what the system takes to clear memory: a seventh of a small network's time on a CPU.
 
-    glibc gives large freed blocks back to the system and asks for them again at every step, and
-    the system clears each page first. Elsewhere this does nothing.
+    glibc gives large freed blocks back and asks for them again, cleared, at every step.
     """
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return
-    mallopt(MMAP_THRESHOLD, LARGEST)
-    mallopt(TRIM_THRESHOLD, LARGEST)
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(MMAP_THRESHOLD, LARGEST)
+        libc.mallopt(TRIM_THRESHOLD, LARGEST)
 
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # what a person may have set
@@ -64,8 +59,7 @@ CALM = {"GOMP_SPINCOUNT": "10000"}
 def calm_threads() -> None:
     """Let idle threads sleep soon, so that two trainings on one machine do not starve each other.
 
-    OpenMP reads its settings when it is loaded: call this before torch is imported. What a person
-    has set stays.
+    OpenMP reads this when torch is imported: call it before. What a person has set stays.
     """
     if not any(name in os.environ for name in WAITING):
         os.environ.update(CALM)

@@ -44,20 +44,16 @@ def resolve(target: str, needed_for: str) -> Any:
             raise PluginError(f"{needed_for} names {target!r}, which does not exist") from error
         raise missing_dependency(package, needed_for) from error
     except Exception as error:
-        raise PluginError(
-            f"importing {target!r} for {needed_for} raised {describe(error)}",
-            "run the command again with --debug for the traceback",
-        ) from error
+        what = f"importing {target!r} for {needed_for} raised {describe(error)}"
+        hint = "run the command again with --debug for the traceback"
+        raise PluginError(what, hint) from error
 
 
 def missing_dependency(package: str, needed_for: str) -> MissingDependency:
     """The error for a package that has to be installed first."""
-    wanted = next(
-        (f"'zoo-core[{name}]'" for name, e in EXTRAS.items() if package in e.packages), ""
-    )
-    return MissingDependency(
-        f"{needed_for} needs {package}, which is not installed", f"pip install {wanted or package}"
-    )
+    extras = [f"'zoo-core[{name}]'" for name, e in EXTRAS.items() if package in e.packages]
+    what = f"{needed_for} needs {package}, which is not installed"
+    return MissingDependency(what, f"pip install {(extras or [package])[0]}")
 
 
 def describe(error: BaseException) -> str:

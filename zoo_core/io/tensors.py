@@ -1,7 +1,7 @@
 """Arrays as safetensors files: the one writer, the one reader, and the one table of dtypes.
 
-The library is not used. It reads a key twice without a word and copies what it reads; what it
-writes is not streamed. Files come out byte for byte as the library writes them.
+The library is not used: it reads a key twice without a word, copies, and does not stream. Files
+come out byte for byte as the library writes them.
 """
 
 from __future__ import annotations
@@ -49,15 +49,9 @@ class Header(NamedTuple):
     start: int  # of the tensors, in the file
 
 
-# ---------------------------------------------------------------- writing
-
-
 def to_bytes(arrays: Mapping[str, np.ndarray], about: str = "") -> bytes:
-    """The content of a .safetensors file. `about` becomes its one metadata key, `zoo`.
-
-    One key only: the library writes several in any order, and the same weights would then have
-    another digest at every save.
-    """
+    """The content of a .safetensors file; `about` becomes its one metadata key, `zoo`."""
+    # One key only: the library writes several in any order, so that the digest would change.
     return b"".join(_parts(arrays, about))
 
 
@@ -105,25 +99,14 @@ def header_bytes(
     return len(text).to_bytes(8, "little") + text
 
 
-# ---------------------------------------------------------------- reading
-
-
-def read(source: IO[bytes] | bytes | Path) -> dict[str, np.ndarray]:
+def read(source: IO[bytes] | bytes) -> dict[str, np.ndarray]:
     """The tensors of a file, read into memory; OSError or ValueError says what is wrong with it."""
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            return read(file)
-    if isinstance(source, bytes):
-        return read(io.BytesIO(source))
-    return read_arrays(source, read_header(source))
+    file = io.BytesIO(source) if isinstance(source, bytes) else source
+    return read_arrays(file, read_header(file))
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """The header of an open file; ValueError says what is wrong with it.
-
-    Every byte after the header must belong to exactly one tensor: nothing is hidden in a gap, read
-    twice, or missing at the end.
-    """
+    """The header of an open file; ValueError unless each byte belongs to exactly one tensor."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")
@@ -169,8 +152,7 @@ def _whole(values: Any) -> bool:
 def read_arrays(file: IO[bytes], header: Header, *, mapped: bool = False) -> dict[str, np.ndarray]:
     """The tensors of an open file, in memory or mapped: pages come when they are looked at.
 
-    They can be written to, and the file never changes. NumPy has no bfloat16: such a tensor comes
-    as the uint16 of its bits.
+    They can be written to; the file never changes. bfloat16 comes as the uint16 of its bits.
     """
     import numpy as np
 

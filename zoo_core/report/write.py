@@ -64,7 +64,7 @@ def read_facts(run: Run) -> Facts:
     probabilities = labels = None
     if run.predictions_file.exists():
         try:
-            arrays = read(run.predictions_file)
+            arrays = read(run.predictions_file.read_bytes())
             probabilities, labels = arrays["probabilities"], arrays.get("labels")
         except Exception as error:  # whatever is wrong with the file, the rest can be told
             remarks.append(f"predictions.safetensors cannot be read: {describe(error)}.")
