@@ -19,8 +19,7 @@ from torch import Tensor, nn
 import zoo
 from zoo_core.data.loader import Batch
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.torch.learner import wants_channels_last
-from zoo_core.torch.runtime import quick_bfloat16
+from zoo_core.torch.learner import quick_bfloat16, wants_channels_last
 from zoo_core.torch.task import find_task
 
 MODELS = "cnn", "resnet18", "nano_vit_p4", "patch_lstm", "cvae_classifier"

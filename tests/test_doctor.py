@@ -82,12 +82,12 @@ def test_a_disk_that_is_nearly_full(examined, monkeypatch):
 def test_a_torch_that_says_nothing_of_bfloat16(monkeypatch):
     import torch
 
-    from zoo_core.torch import runtime
+    from zoo_core.torch import learner
 
-    assert runtime.quick_bfloat16() in (True, False)
+    assert learner.quick_bfloat16() in (True, False)
     for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
         monkeypatch.delattr(torch.cpu, name, raising=False)
-    assert runtime.quick_bfloat16() is False
+    assert learner.quick_bfloat16() is False
 
 
 def test_a_manifest_that_cannot_be_read(examined, tmp_path):

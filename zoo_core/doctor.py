@@ -78,18 +78,18 @@ def _torch() -> Iterator[Diagnosis]:
     if importlib.util.find_spec("torch") is None:
         return
     try:
-        machine = import_target("zoo_core.torch.runtime:describe_machine")()
+        machine, quick = import_target("zoo_core.torch.learner:describe_machine")()
     except Exception as error:
         words = f"torch cannot be imported: {describe(error)}"
         yield Diagnosis("torch", "problem", words, "install it again")
         return
-    yield Diagnosis("torch", "ok", machine.words)
+    yield Diagnosis("torch", "ok", machine)
     waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
     words = " ".join(f"{name}={value}" for name, value in waiting.items())
     if waiting == CALM:
         words += ", the zoo's choice: idle threads sleep soon, so that trainings can run at once"
     yield Diagnosis("threads", "ok", words)
-    if machine.quick_bfloat16:
+    if quick:
         words = "this processor has instructions for bfloat16, which trains faster"
         yield Diagnosis("torch", "note", words, "zoo train ... --set precision=bfloat16")
 

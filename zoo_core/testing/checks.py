@@ -1,8 +1,5 @@
-"""Checks of plugins, of models of every framework and task, and of datasets.
-
-Each takes the id of a plugin, or the name of a model or dataset, and raises a Finding. What only
-one framework can check is named by `Framework.checks`.
-"""
+"""Checks of plugins, of models of every framework and task, and of datasets: each takes an id or a
+name and raises a Finding. What only one framework can check is named by `Framework.checks`."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -43,6 +39,10 @@ HEAVY = (
 HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
 ENTRIES = ("models", "datasets", "trainers")  # of a PluginRecord
 SHAPES = ("image_size", "in_channels")
+REMEDIES = {  # by the state of a plugin
+    "conflict": "choose another name for the entry point: the family's, not the architecture's",
+    "incompatible": "install the zoo-core that it needs, or write it for this one",
+}
 FEW = {"train_size": 16, "test_size": 8, "classes": 4}  # made-up images
 BRIEFLY = {
     "epochs": 1,
@@ -56,54 +56,42 @@ BRIEFLY = {
 }
 
 
-# ---------------------------------------------------------------- of a plugin
+def record_of(plugin: str) -> PluginRecord:
+    for record in load_plugins().records:
+        if record.id == plugin:
+            return record
+    raise Finding(
+        f"no installed package has an entry point {plugin!r} in the group 'zoo'",
+        "the zoo finds plugins by that group alone",
+        "write [project.entry-points.zoo] into pyproject.toml, and install the package again",
+    )
 
 
 def check_loads(plugin: str) -> None:
     """It is installed, can be imported, and what its hooks return is valid."""
-    record = next((r for r in load_plugins().records if r.id == plugin), None)
-    if record is None:
-        raise Finding(
-            f"no installed package has an entry point {plugin!r} in the group 'zoo'",
-            "the zoo finds plugins by that group alone",
-            "write [project.entry-points.zoo] into pyproject.toml, and install the package again",
-        )
+    record = record_of(plugin)
+    fix = f"correct it; `zoo plugins {record.id} --traceback` shows where it happens"
+    if "ModuleNotFoundError" in record.reason or "AttributeError" in record.reason:
+        fix = f"the entry point says {record.value!r}: it must be a module that is in the package, "
+        fix += "and that module may import zoo and light things only"
     if record.state != "ok":
         raise Finding(
             f"plugin {plugin!r} is {record.state}: {record.reason}",
             "the zoo goes on without it: nothing that it provides can be used",
-            _remedy(record),
+            REMEDIES.get(record.state, fix),
         )
-
-
-def _remedy(record: PluginRecord) -> str:
-    if record.state == "conflict":
-        return "choose another name for the entry point: the family's, not the architecture's"
-    if record.state == "incompatible":
-        return "install the zoo-core that it needs, or write it for this one"
-    if "ModuleNotFoundError" in record.reason or "AttributeError" in record.reason:
-        return (
-            f"the entry point says {record.value!r}: it must be a module that is in the package, "
-            "and that module may import zoo and light things only"
-        )
-    return f"correct it; `zoo plugins {record.id} --traceback` shows where it happens"
-
-
-def _loaded(plugin: str) -> tuple[PluginRecord, ModuleType]:
-    plugins = load_plugins()
-    return next(r for r in plugins.records if r.id == plugin), plugins.objects[plugin]
 
 
 def check_hooks(plugin: str) -> None:
     """Every function that looks like a hook is one, and the plugin has some."""
-    record, module = _loaded(plugin)
+    record = record_of(plugin)
     if not record.hooks:
         raise Finding(
             f"plugin {plugin!r} implements no hook",
             "it is loaded at every start and contributes nothing",
             "mark a function of hookspecs.py, zoo_models for example, with @zoo.hookimpl",
         )
-    for name, value in vars(module).items():
+    for name, value in vars(load_plugins().objects[plugin]).items():
         if name.startswith("zoo_") and callable(value) and name not in record.hooks:
             hint = did_you_mean(name, HOOKS)
             raise Finding(
@@ -115,8 +103,8 @@ def check_hooks(plugin: str) -> None:
 
 def check_version(plugin: str) -> None:
     """It says which version of the hooks it was written for."""
-    record, module = _loaded(plugin)
-    if getattr(module, "ZOO_API", None) is None:
+    record = record_of(plugin)
+    if getattr(load_plugins().objects[plugin], "ZOO_API", None) is None:
         raise Finding(
             f"{record.value} does not say which version of the zoo's hooks it was written for",
             "a later zoo with other hooks could only guess whether it fits",
@@ -126,21 +114,19 @@ def check_version(plugin: str) -> None:
 
 def check_light(plugin: str) -> None:
     """Importing it costs next to nothing, measured in a process of its own."""
-    record, _ = _loaded(plugin)
+    record = record_of(plugin)
     code = (
         "import sys, time, zoo, pluggy; zoo.hookimpl, zoo.ModelEntry, zoo.Recipe; "
         f"start = time.perf_counter(); import {record.value.partition(':')[0]}; "
         "print(time.perf_counter() - start, *sys.modules)"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     seconds, *modules = done.stdout.splitlines()[-1].split()
     if heavy := [name for name in HEAVY if name in modules]:
         raise Finding(
             f"importing {record.value} imports {', '.join(heavy)} ({float(seconds):.1f} s)",
             "everybody's `zoo list` imports it, whatever they came for",
-            "import such packages in the module that the target names, not in the plugin's own "
-            "(and not in the __init__.py of its package)",
+            "import them in the module that the target names, not in the plugin or __init__.py",
         )
     if float(seconds) > SLOW:
         raise Finding(
@@ -152,22 +138,21 @@ def check_light(plugin: str) -> None:
 
 def check_names(plugin: str) -> None:
     """No other plugin that is installed here uses one of its names."""
-    record, _ = _loaded(plugin)
+    record = record_of(plugin)
     for other in load_plugins().records:
         for field in ENTRIES:
             mine, theirs = ({e.name for e in getattr(r, field)} for r in (record, other))
             if other.id != plugin and (shared := sorted(mine & theirs)):
                 raise Finding(
                     f"{other.distribution} has {field} of the same name: {', '.join(shared)}",
-                    "neither wins: people would have to write "
-                    f"{plugin}/{shared[0]} as soon as both are installed",
+                    f"neither wins: with both installed, people must write {plugin}/{shared[0]}",
                     "choose another name, with your family's in front for example",
                 )
 
 
 def check_targets(plugin: str) -> None:
     """Everything that its entries name exists."""
-    record, _ = _loaded(plugin)
+    record = record_of(plugin)
     targets = [(e.name, e.target) for field in ENTRIES for e in getattr(record, field)]
     for entry in record.models:
         targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
@@ -186,14 +171,13 @@ def check_targets(plugin: str) -> None:
             raise Finding(
                 str(error),
                 "it is imported when somebody uses it, so it would fail then",
-                "correct the target ('package.module:name'), or add what is missing to the "
-                "dependencies of the package",
+                "correct the target ('package.module:name'), or add the missing dependency",
             ) from error
 
 
 def check_weights(plugin: str) -> None:
     """The lists of weights that it ships can be read, and the files in its package are intact."""
-    record, _ = _loaded(plugin)
+    record = record_of(plugin)
     own = record.value.partition(":")[0].partition(".")[0]
     if f"{own}:{MANIFEST}" not in record.manifests and (package_folder(own) / MANIFEST).exists():
         raise Finding(
@@ -226,9 +210,6 @@ PLUGIN_CHECKS = (
     check_targets,
     check_weights,
 )
-
-
-# ---------------------------------------------------------------- of a model
 
 
 def check_parameters(name: str, **options: Any) -> None:
@@ -299,9 +280,6 @@ def check_training(name: str, **options: Any) -> None:
             "what is published would not be what was measured",
             "keep everything that forward uses in parameters or persistent buffers",
         )
-
-
-# ---------------------------------------------------------------- of a dataset
 
 
 def check_dataset(name: str) -> None:

@@ -13,7 +13,6 @@ import tomllib
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.spec.plugins import BUILTIN, load_plugins
@@ -21,22 +20,6 @@ from zoo_core.testing.suite import Check, Outcome, outcomes
 
 LARGEST = 100 << 20  # bytes of a file that PyPI takes without asking
 LEFT_OUT = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
-
-
-def read_project(folder: Path) -> dict[str, Any]:
-    """The pyproject.toml of a folder."""
-    path = folder / "pyproject.toml"
-    if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}", "zoo plugin new NAME makes a package")
-    if not path.is_file():
-        raise UsageError(
-            f"{folder} has no pyproject.toml, so it is no package",
-            "zoo plugin new NAME makes one",
-        )
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ZooError(f"{path} cannot be read: {error}") from error
 
 
 def check_entry_points(plugins: Sequence[str]) -> None:
@@ -142,7 +125,16 @@ def _files(folder: Path) -> set[str]:
 def check_folder(folder: Path, options: Sequence[str] = ()) -> Iterator[Outcome]:
     """Check what the package in a folder would publish. It need not be installed."""
     folder = folder.resolve()
-    document = read_project(folder)
+    path = folder / "pyproject.toml"
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", "zoo plugin new NAME makes a package")
+    if not path.is_file():
+        what = f"{folder} has no pyproject.toml, so it is not a package"
+        raise UsageError(what, "zoo plugin new NAME makes one")
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ZooError(f"{path} cannot be read: {error}") from error
     project = document.get("project", {})
     name = project.get("name", folder.name)
     plugins = list(project.get("entry-points", {}).get("zoo", {}))
@@ -175,10 +167,8 @@ def check_installed(name: str, options: Sequence[str] = ()) -> Iterator[Outcome]
 
 
 def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[Outcome]:
-    """In a process of its own: a model that crashes or hangs takes nothing else with it.
-
-    before: folders to import from first, even if the same package is installed.
-    """
+    """In a process of its own: a model that crashes or hangs takes nothing else with it. before:
+    folders to import from first, even if the same package is installed."""
     path = [*map(str, before), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"ZOO_DISABLE_PLUGINS": "", "ZOO_PLUGINS": "", "ZOO_STRICT": ""}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
@@ -199,11 +189,7 @@ def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[
         if process.wait():
             errors.seek(0)
             last = errors.read().strip().splitlines()[-1:]
-            yield Outcome(
-                plugin,
-                "process",
-                "found",
-                f"the process that checked it ended with {process.returncode}: {' '.join(last)}",
-                "whoever uses it would lose their work with it",
-                f"run it by hand: python -m zoo_core.testing.suite {plugin}",
-            )
+            what = f"the process that checked it ended with {process.returncode}: {' '.join(last)}"
+            why = "whoever uses it would lose their work with it"
+            fix = f"run it by hand: python -m zoo_core.testing.suite {plugin}"
+            yield Outcome(plugin, "process", "found", what, why, fix)

@@ -1,9 +1,5 @@
-"""Which checks there are for a plugin, and a process of its own that makes them.
-
-    python -m zoo_core.testing.suite PLUGIN [OPTION=VALUE ...]
-
-prints one line of JSON for each check. `zoo plugin check` reads them.
-"""
+"""Which checks there are for a plugin, and a process of its own that makes them: `python -m
+zoo_core.testing.suite PLUGIN [OPTION=VALUE ...]` prints a line of JSON for each."""
 
 from __future__ import annotations
 
@@ -11,13 +7,13 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from zoo_core.io.errors import Finding, Skipped, ZooError
 from zoo_core.io.targets import describe, resolve
-from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.settings import parse_value
@@ -61,19 +57,22 @@ class Outcome:
 
 
 def checks_of(plugin: str, **options: Any) -> list[Check]:
-    """All checks of an installed plugin, by its id.
-
-    options: for those of its models that have them, to make a large model small: `depth=2`.
-    """
+    """All checks of an installed plugin, by its id. options: for those of its models that have them,
+    to make a large model small: `depth=2`."""
     made = [Check.by(check, plugin, plugin) for check in checks.PLUGIN_CHECKS]
-    record = next((r for r in load_plugins().records if r.id == plugin), None)
-    if record is None or record.state != "ok":
+    try:
+        checks.check_loads(plugin)
+    except Finding:
         return made[:1]  # there is nothing else to look at
+    record = checks.record_of(plugin)
     for entry in record.models:
         known = {key: value for key, value in options.items() if key in entry.options}
+        target = ""
+        with suppress(ZooError):  # check_targets says so
+            target = framework_of(entry).checks if entry.task == "classification" else ""
         for check in (
             checks.check_parameters,
-            *_framework_checks(entry),
+            *(resolve(target, f"checking {entry.name!r}") if target else ()),
             *([checks.check_generation] if "generate" in entry.capabilities else []),
             checks.check_training,
         ):
@@ -81,14 +80,6 @@ def checks_of(plugin: str, **options: Any) -> list[Check]:
     for dataset in record.datasets:
         made.append(Check(dataset.name, "arrays", partial(checks.check_dataset, dataset.name)))
     return made
-
-
-def _framework_checks(entry: ModelEntry) -> tuple[Callable[..., None], ...]:
-    try:
-        target = framework_of(entry).checks if entry.task == "classification" else ""
-    except ZooError:  # check_targets says so
-        return ()
-    return resolve(target, f"checking {entry.name!r}") if target else ()
 
 
 def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
@@ -111,22 +102,16 @@ def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
             return
 
 
-def parse_options(plugin: str, given: list[str]) -> dict[str, Any]:
-    """OPTION=VALUE words, each with the type that the option has in one of the models."""
-    known: dict[str, Any] = {}
-    for record in load_plugins().records:
-        for entry in record.models if record.id == plugin else ():
-            known |= entry.options
-    words = (text.partition("=") for text in given)
-    return {key: parse_value(value, known.get(key), key) for key, _, value in words}
-
-
 def main() -> None:
     plugin, *given = sys.argv[1:]
-    made = checks_of(plugin, **parse_options(plugin, given))
+    models = [e for record in load_plugins().records if record.id == plugin for e in record.models]
+    # An OPTION=VALUE has the type that the option has in one of the models.
+    known = {key: value for entry in models for key, value in entry.options.items()}
+    words = (text.partition("=") for text in given)
+    options = {key: parse_value(value, known.get(key), key) for key, _, value in words}
     output = sys.stdout
     sys.stdout = sys.stderr  # what models print must not mix with the lines
-    for outcome in outcomes(made):
+    for outcome in outcomes(checks_of(plugin, **options)):
         print(json.dumps(asdict(outcome)), file=output, flush=True)
 
 

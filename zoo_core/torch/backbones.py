@@ -1,15 +1,11 @@
 """Frozen models, and the weights of their backbones: found wherever they are, known by a digest.
-
-A trained model names its backbone as `sha256:DIGEST` in the option `backbone_weights`. Whoever has
-tensors with that digest, wherever they are from, has the same backbone.
-"""
+A trained model names it as `sha256:DIGEST` in its option `backbone_weights`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,15 +34,10 @@ Say = Callable[[str], None]
 class FrozenModel(nn.Module):
     """Images to features to scores: a backbone that is never trained, and a head that is.
 
-    A plugin's model subclasses it, or makes one in a function.
-
-        class MyFrozen(zoo.FrozenModel):
-            def __init__(self, *, in_channels, image_size, backbone_weights, **head):
-                super().__init__(MyNet(in_channels), 512, name="my_net 1", layer="last", **head)
-
+    A plugin's model subclasses it, or makes one in a function; docs/frozen.md has an example.
     backbone: a module that turns images into `width` features, (B, width). name: which arithmetic
     that is; another number behind it makes the cache forget what an older version computed. layer,
-    pooling: what the features are, in words. The weights come later, see docs/frozen.md.
+    pooling: what the features are, in words. The weights come later.
     """
 
     digest = ""  # of the backbone's weights, where the model was assembled from them
@@ -97,11 +88,7 @@ def features_of(model: FrozenModel, images: Tensor) -> np.ndarray:
     return torch.cat(parts).float().cpu().numpy()
 
 
-# ---------------------------------------------------------------- the weights of a backbone
-
-
-@dataclass(frozen=True, eq=False)
-class BackboneWeights:
+class BackboneWeights(NamedTuple):
     tensors: Mapping[str, np.ndarray]  # by the names that they have in the backbone
     digest: str
 
@@ -112,9 +99,9 @@ _at_hand: dict[str, BackboneWeights] = {}
 def digest_in(config: Config) -> str:
     """The digest of the backbone that a trained model names; "" where its file is whole."""
     asked = str(config.get(OPTION, ""))
-    if not asked.startswith(BY_DIGEST):
-        return ""
     digest = asked.removeprefix(BY_DIGEST)
+    if digest == asked:
+        return ""
     if not DIGEST.fullmatch(digest):  # it may be somebody else's text, and names a file here
         raise WeightsError(f"{OPTION} {asked!r} is not a digest")
     return digest
@@ -125,50 +112,43 @@ def backbone_weights(
 ) -> BackboneWeights:
     """The weights that the option `backbone_weights` asks for: a digest, a file, or "" for those
     that the model's `backbone` capability knows. spec: what the backbone needs."""
-    digest = digest_in(config)
     # A digest means the same everywhere; everything else depends on what is where.
-    place = digest or json.dumps(
+    place = digest_in(config) or json.dumps(
         [str(cache_root()), qualified_name(entry), config], sort_keys=True, default=str
     )
     if place not in _at_hand:
-        find = _by_digest if digest else _given
-        found = find(entry, config, spec, say)
+        found = _find(entry, config, spec, say)
         while len(_at_hand) >= MOST:
             del _at_hand[next(iter(_at_hand))]
         _at_hand[place] = found
     return _at_hand[place]
 
 
-def _given(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> BackboneWeights:
-    """What the model's own plugin gives: it knows where its weights are published."""
-    give = resolve(entry.capabilities["backbone"], f"model {entry.name!r}")
-    asked = str(config[OPTION])
-    found = _fitting(give(config, say), spec, asked or f"the published weights of {entry.name}")
-    kept = _kept(found.digest)
-    if asked and not kept.exists():  # the file may move; the trained model will ask for this copy
-        write(kept, found.tensors)
-    return found
-
-
-def _by_digest(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> BackboneWeights:
-    digest = digest_in(config)
-    kept = _kept(digest)
-    if kept.exists():
+def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> BackboneWeights:
+    """From the cache, or from the model's own plugin: it knows where its weights are published."""
+    digest, folder = digest_in(config), cache_dir("weights") / "backbones"
+    if digest and (copy := folder / f"{digest}.safetensors").exists():
         try:
-            found = _fitting(read_tensors(kept), spec, str(kept))
+            found = _fitting(read_tensors(copy), spec, str(copy))
             if found.digest == digest:
                 return found
-            say(f"Warning: {kept} is damaged; looking elsewhere")
+            say(f"Warning: {copy} is damaged; looking elsewhere")
         except ZooError as error:
             say(f"Warning: {error}; looking elsewhere")
-    found = _given(entry, {**config, OPTION: ""}, spec, say)
-    if found.digest != digest:
+    asked = "" if digest else str(config[OPTION])
+    give = resolve(entry.capabilities["backbone"], f"model {entry.name!r}")
+    given = give({**config, OPTION: asked}, say)
+    found = _fitting(given, spec, asked or f"the published weights of {entry.name}")
+    if digest and found.digest != digest:
         raise WeightsError(
             f"this model needs a backbone with the digest {digest[:12]}..., and the published "
             f"weights of {entry.name} have {found.digest[:12]}...",
-            f"it was trained on a file: put its copy, {digest}.safetensors, into {kept.parent}, or "
+            f"it was trained on a file: put its copy, {digest}.safetensors, into {folder}, or "
             "have the model published with --full",
         )
+    copy = folder / f"{found.digest}.safetensors"
+    if asked and not copy.exists():  # the file may move; the trained model will ask for this copy
+        write(copy, found.tensors)
     return found
 
 
@@ -188,7 +168,3 @@ def _fitting(tensors: Mapping[str, np.ndarray], spec: TensorSpec, source: str) -
             raise WeightsError(f"{source}: {name} holds numbers that are not finite")
     kept = {name: np.asarray(tensors[name], dtype) for name, (_, dtype) in spec.items()}
     return BackboneWeights(kept, digest_of_tensors(kept))
-
-
-def _kept(digest: str) -> Path:
-    return cache_dir("weights") / "backbones" / f"{digest}.safetensors"

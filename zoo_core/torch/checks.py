@@ -1,11 +1,10 @@
-"""Checks of classifiers in torch: each takes the name of a model and raises a Finding.
-
-Every check takes options of the model too, to make a large one small: `check("my_vit", depth=2)`.
-"""
+"""Checks of classifiers in torch: each takes the name of a model, and options of it that make a
+large one small (`check("my_vit", depth=2)`), and raises a Finding."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -20,6 +19,12 @@ from zoo_core.spec.registry import registry
 from zoo_core.torch.learner import to_arrays
 from zoo_core.torch.trainer import TorchTrainer
 
+ANOTHER: dict[type, Callable[[Any], Any]] = {  # value of an option
+    bool: lambda value: not value,
+    int: lambda value: 2 * value or 1,
+    float: lambda value: value / 2 or 0.5,
+}
+
 
 class Subject:
     """A model with some options, and images for it."""
@@ -30,7 +35,6 @@ class Subject:
         self.config = check_options(self.entry, options)
 
     def but(self, **changes: Any) -> Subject:
-        """The same with other options."""
         return Subject(self.name, {**self.options, **changes})
 
     def sketch(self) -> nn.Module:
@@ -45,6 +49,14 @@ class Subject:
         size = self.config["image_size"]
         return torch.randn(count, self.config["in_channels"], size, size, generator=generator)
 
+    @torch.no_grad()
+    def output(self) -> Tensor:
+        """Of a new model in training, with the same dropout each time."""
+        model = self.build().train()
+        torch.manual_seed(0)
+        output: Tensor = model(self.images(2))
+        return output
+
 
 def check_meta(name: str, **options: Any) -> None:
     """It can be built on the meta device, without memory."""
@@ -53,8 +65,7 @@ def check_meta(name: str, **options: Any) -> None:
         raise Finding(
             f"{name} makes real tensors on the meta device: {', '.join(real)}",
             "weights are checked and loaded against a model that takes no memory",
-            "make buffers with torch.zeros, torch.arange and the like, without a device of "
-            "your own, and not from NumPy or lists",
+            "make buffers with torch.zeros or torch.arange, not NumPy or lists, and name no device",
         )
 
 
@@ -79,8 +90,7 @@ def check_shapes(name: str, **options: Any) -> None:
             raise Finding(
                 f"{name} with {option}={value} {what}",
                 "the data decides these three options, so `zoo train` on other pictures fails",
-                "use num_classes, in_channels and image_size wherever a size is written as a "
-                "number",
+                "use num_classes, in_channels and image_size where a size is written as a number",
             )
 
 
@@ -88,40 +98,19 @@ def check_options_count(name: str, **options: Any) -> None:
     """Every number or switch among the options of its own changes something."""
     subject = Subject(name, options)
     for option, value in subject.entry.config.items():
-        other = _another(value)
-        if other is None or option in options:
+        if type(value) not in ANOTHER or option in options:
             continue
+        other = ANOTHER[type(value)](value)
         with suppress(OptionError):  # not every number is possible, and it says so
-            if _same(subject, subject.but(**{option: other})):
+            changed = subject.but(**{option: other})
+            # First without memory, then in full.
+            alike = str(subject.sketch()) == str(changed.sketch())
+            if alike and torch.equal(subject.output(), changed.output()):
                 raise Finding(
                     f"{option}={other} gives the same {name} as {option}={value}",
                     "somebody who sets an option believes that it does something",
                     f"use {option} in the network, or take it out of `config`",
                 )
-
-
-def _another(value: Any) -> Any:
-    """Another value of an option, where one can be made up."""
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, int):
-        return 2 * value if value else 1
-    if isinstance(value, float):
-        return value / 2 if value else 0.5
-    return None
-
-
-def _same(one: Subject, other: Subject) -> bool:
-    """Whether two sets of options make the same network. First without memory, then in full."""
-    if str(one.sketch()) != str(other.sketch()):
-        return False
-    found = []
-    for subject in (one, other):
-        model = subject.build().train()
-        torch.manual_seed(0)
-        with torch.no_grad():
-            found.append(model(subject.images(2)))
-    return torch.equal(*found)
 
 
 def check_choices(name: str, **options: Any) -> None:
@@ -210,7 +199,17 @@ def check_round_trip(name: str, **options: Any) -> None:
     """Weights written to a file and read again give the same outputs, bit for bit."""
     subject = Subject(name, options)
     model, again = subject.build().eval(), subject.build(seed=1).eval()
-    _refuse_shared(name, model)
+    places = defaultdict(list)
+    for key, tensor in model.state_dict().items():
+        if tensor.numel():
+            places[tensor.untyped_storage().data_ptr()].append(key)
+    for keys in places.values():
+        if len(keys) > 1:
+            raise Finding(
+                f"{' and '.join(keys)} of {name} are one tensor in memory",
+                "safetensors stores both: the file is too large, and other tools refuse it",
+                "register the tensor once and use it in both places, or make copies (.clone())",
+            )
     tensors = read(to_bytes(to_arrays(model)))
     spec = {key: (array.shape, str(array.dtype)) for key, array in tensors.items()}
     if spec != dict(subject.framework.tensor_spec(subject.entry, subject.config)):
@@ -228,22 +227,6 @@ def check_round_trip(name: str, **options: Any) -> None:
                 "what is published would not be what was trained",
                 "keep everything that forward uses in parameters or persistent buffers, and draw "
                 "nothing at random in __init__ but those",
-            )
-
-
-def _refuse_shared(name: str, model: nn.Module) -> None:
-    places = defaultdict(list)
-    for key, tensor in model.state_dict().items():
-        if tensor.numel():
-            places[tensor.untyped_storage().data_ptr()].append(key)
-    for keys in places.values():
-        if len(keys) > 1:
-            raise Finding(
-                f"{' and '.join(keys)} of {name} are one tensor in memory",
-                "safetensors keeps each name apart: the file is larger than the model, and "
-                "other tools refuse it",
-                "register the tensor once, and use it where the other name is; or make copies "
-                "(.clone())",
             )
 
 

@@ -96,11 +96,8 @@ class Pass:
         batch: int = 0,
         resume: str = "",
     ) -> Features:
-        """The features from the cache, or computed and kept there.
-
-        make: gives the backbone with its weights. batch: 0 leaves it to the machine. resume: the
-        command that goes on after an interruption.
-        """
+        """The features, kept or computed. make: gives the backbone with its weights. batch: 0 lets
+        the machine decide. resume: the command that goes on after an interruption."""
         if (found := self.kept(display.say)) is not None:
             display.say(f"Features of {self.label}: {len(self.images):,} images, kept from before.")
             return found
@@ -189,13 +186,11 @@ class Extractor:
     def __call__(self, images: np.ndarray) -> Iterator[np.ndarray]:
         """Features of images (n, h, w, c), a batch at a time: float32 (B, width)."""
         for start in range(0, len(images), self._batch):
-            yield self._features(images[start : start + self._batch])
-
-    @torch.inference_mode()
-    def _features(self, images: np.ndarray) -> np.ndarray:
-        placed, _ = self._ops.place(images, np.arange(len(images)))
-        found: Tensor = self._network(self._view(self._finish(placed)))
-        return found.float().cpu().numpy()
+            part = images[start : start + self._batch]
+            with torch.inference_mode():
+                placed, _ = self._ops.place(part, np.arange(len(part)))
+                found: Tensor = self._network(self._view(self._finish(placed)))
+            yield found.float().cpu().numpy()
 
 
 def batch_for(device: torch.device, size: int) -> int:
@@ -209,10 +204,8 @@ def batch_for(device: torch.device, size: int) -> int:
 def fold_batch_norms(model: nn.Module, probe: Tensor) -> nn.Module:
     """A faster copy of a network in evaluation mode, or the network itself if that would differ.
 
-    A convolution is taken to feed the first batch norm that is defined after it, as people write
-    them. `probe`, a few images, says whether that was so. The weights that are kept, hashed and
-    published are never folded.
-    """
+    A convolution is taken to feed the first batch norm that is defined after it; `probe`, a few
+    images, says whether that was so."""
     folded = copy.deepcopy(model)
     for module in list(folded.modules()):
         before = ""

@@ -1,8 +1,6 @@
 """The trainer of frozen models: a backbone sees every image once, and then only features count.
 
-Search, early stopping, final training and evaluation run on the feature cache with the ordinary
-loop; a checkpoint holds the head alone. What comes out is a whole model, which predicts from
-images: its file has the head and the digest of the backbone.
+A checkpoint holds the head alone, a trained model's file the head and the digest of the backbone.
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ from zoo_core.torch.backbones import (
     digest_in,
 )
 from zoo_core.torch.extract import VIEWS, Pass, batch_for
-from zoo_core.torch.learner import TorchLearner, to_arrays
-from zoo_core.torch.runtime import choose_device
+from zoo_core.torch.learner import TorchLearner, choose_device, to_arrays
 from zoo_core.torch.task import OPTIMIZERS
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.checkpoint import prefixed
@@ -57,8 +54,6 @@ class FrozenTrainer(TorchTrainer):
     closures = True
     # Of the last model: a search asks for the same a hundred times, and a backbone is large.
     _last: ClassVar[tuple[str, TensorSpec]] = ("", {})
-
-    # ------------------------------------------------------------ weights
 
     def complete(self, entry: ModelEntry, config: Config, say: Say) -> dict[str, Any]:
         """The options of a model to train, with its backbone named by digest; fetched if needed."""
@@ -83,18 +78,12 @@ class FrozenTrainer(TorchTrainer):
         return backbone_weights(entry, config, spec, say)
 
     def assemble(
-        self,
-        entry: ModelEntry,
-        config: Config,
-        tensors: Mapping[str, np.ndarray],
-        *,
-        device: str = "cpu",
-        dtype: str = "",
+        self, entry: ModelEntry, config: Config, tensors: Mapping[str, np.ndarray], **how: Any
     ) -> FrozenModel:
         _, tensors = self.whole(entry, config, tensors)
-        model = super().assemble(entry, config, tensors, device=device, dtype=dtype)
+        model = super().assemble(entry, config, tensors, **how)
         assert isinstance(model, FrozenModel)
-        if not dtype:
+        if not how.get("dtype"):
             model.digest = digest_in(config)
         return model
 
@@ -117,17 +106,13 @@ class FrozenTrainer(TorchTrainer):
         head = to_arrays(self.sketch(entry, config).head.to_empty(device="cpu"))
         return self.assemble(entry, config, prefixed("head.", head)).backbone
 
-    # ------------------------------------------------------------ training
-
     def check(self, job: Job) -> None:
         choose_device(job.device)
         job.check_task(OPTIONS)
         recipe, options = job.recipe, {**OPTIONS, **job.recipe.task}
-        if options["dtype"] not in FEATURE_DTYPES:
-            raise OptionError(
-                f"task.dtype cannot be {options['dtype']!r}",
-                f"it is: {' or '.join(FEATURE_DTYPES)}",
-            )
+        if (dtype := options["dtype"]) not in FEATURE_DTYPES:
+            known = " or ".join(FEATURE_DTYPES)
+            raise OptionError(f"task.dtype cannot be {dtype!r}", f"it is: {known}")
         if not isinstance(options["batch"], int) or options["batch"] < 0:
             raise OptionError(f"task.batch must be a whole number, not {options['batch']!r}")
         self.check_optimizer(job)
@@ -176,9 +161,8 @@ class FrozenTrainer(TorchTrainer):
         sketch, digest = self.sketch(job.entry, job.config), digest_in(job.config)
 
         def of(split: str, view: str) -> Features:
-            return Pass(
-                sketch, digest, job.preprocess, job.dataset, split, view, options["dtype"]
-            ).features(
+            through = job.preprocess, job.dataset, split, view, options["dtype"]
+            return Pass(sketch, digest, *through).features(
                 lambda: self.backbone(job.entry, job.config),
                 job.display,
                 choose_device(job.device),
@@ -191,8 +175,6 @@ class FrozenTrainer(TorchTrainer):
             found["test"] = [of("test", "plain")]
         return found
 
-    # ------------------------------------------------------------ using
-
     def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:
         size = batch_for(next(model.parameters()).device, images.shape[2])
         predict = super().predict_batch
@@ -201,11 +183,8 @@ class FrozenTrainer(TorchTrainer):
     def score_split(
         self, model: FrozenModel, preprocess: Preprocess, dataset: Dataset, split: str
     ) -> tuple[np.ndarray, float]:
-        """Scores of all images of a split from their features, and milliseconds for an image.
-
-        Features in the more exact dtype are taken first. The time is that of the whole model,
-        taken of a few images.
-        """
+        """Scores of all images of a split from their features, the more exact ones if both are
+        kept, and milliseconds that the whole model needs for an image."""
         digest = model.digest or digest_of_tensors(to_arrays(model.backbone))
         narrow, wide = (
             Pass(model, digest, preprocess, dataset, split, dtype=d) for d in FEATURE_DTYPES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,12 +11,68 @@ from torch import Tensor, nn
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.io.errors import TrainingError
-from zoo_core.torch.runtime import Runtime
+from zoo_core.io.errors import OptionError, TrainingError
+from zoo_core.io.process import process
+from zoo_core.io.targets import missing_dependency
 from zoo_core.torch.task import OPTIMIZERS, Task, find_task
 from zoo_core.train.checkpoint import State
 from zoo_core.train.job import Job
 from zoo_core.train.learner import Learner, Position
+
+
+class Runtime:
+    """One process, or one of several that torchrun started and Accelerate connects."""
+
+    def __init__(self, device: str = "auto", precision: str = "float32") -> None:
+        self.rank, self.world = process()
+        self._accelerator: Any = None
+        self.device = choose_device(device)
+        if self.world > 1:
+            try:
+                from accelerate import Accelerator
+            except ImportError as error:
+                raise missing_dependency("accelerate", "training in several processes") from error
+            self._accelerator = Accelerator(cpu=self.device.type == "cpu")
+            self.device = self._accelerator.device
+        self.precise = torch.float32 if self.device.type == "mps" else torch.float64  # for sums
+        self._dtype = getattr(torch, precision)
+        # float16 loses small gradients unless the loss is scaled up; the others need no scaler.
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "float16")
+        # Numbers too small to matter can make convolutions many times slower.
+        torch.set_flush_denormal(True)
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, self._dtype, enabled=self._dtype != torch.float32)
+
+    def seed(self, value: int) -> None:
+        """Seed what dropout draws from on this device."""
+        torch.default_generator.manual_seed(value)
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).manual_seed(value)
+
+    def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add up the gradients of all processes, whose losses are already shares of the whole."""
+        if self._accelerator is None:
+            return
+        # A wrapper of the model could not serve a task with several networks and optimisers.
+        # A process without images in this batch has no gradients, and takes part all the same.
+        for p in (given := list(parameters)):
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        gradients = [p.grad for p in given if p.grad is not None]
+        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+        flat = self._accelerator.reduce(flat, reduction="sum")
+        parts = flat.split([gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        """Add up an array over all processes."""
+        if self._accelerator is None:
+            return values
+        tensor = torch.as_tensor(values, dtype=self.precise, device=self.device)
+        total: Tensor = self._accelerator.reduce(tensor, reduction="sum")
+        return total.cpu().numpy()
 
 
 class TorchLearner(Learner):
@@ -41,8 +97,6 @@ class TorchLearner(Learner):
             "channels_last": self.channels_last,
             "shard": (self.runtime.rank, self.runtime.world),
         }
-
-    # ------------------------------------------------------------ learning
 
     def step(self, batch: Batch, place: Position) -> None:
         # Dropout depends on the position alone, so that there is no generator state to restore.
@@ -126,14 +180,11 @@ class TorchLearner(Learner):
                 mean.copy_(now)
         torch._foreach_lerp_(ours, theirs, weight)
 
-    # ------------------------------------------------------------ measuring
-
     def sum_over(self, values: np.ndarray) -> np.ndarray:
         return self.runtime.sum(values)
 
     def first_bad_step(self) -> int | None:
-        step = int(self._bad)
-        return None if step < 0 else step
+        return int(self._bad) if self._bad >= 0 else None
 
     @torch.inference_mode()
     def evaluate(self, loader: Loader) -> dict[str, float]:
@@ -154,8 +205,6 @@ class TorchLearner(Learner):
 
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         return self.task.remarks(lines)
-
-    # ------------------------------------------------------------ state
 
     def read(self, part: Any) -> dict[str, np.ndarray]:
         if isinstance(part, nn.Module):
@@ -191,11 +240,8 @@ class TorchLearner(Learner):
 
 
 def wants_channels_last(model: nn.Module) -> bool:
-    """Whether that layout pays: real convolutions, not just the cutting into patches.
-
-    Not for odd numbers of channels: with 4, 5 or 12 of them, the backward pass of torch 2.15 has
-    been seen to crash on processors without AVX-512.
-    """
+    """Whether that layout pays: real convolutions, not just the cutting into patches."""
+    # With 4, 5 or 12 channels the backward pass of torch 2.15 crashed on CPUs without AVX-512.
     layers = (layer for layer in model.modules() if isinstance(layer, nn.Conv2d))
     channels = [layer.out_channels for layer in layers if layer.kernel_size != layer.stride]
     return bool(channels) and all(count % 8 == 0 for count in channels)
@@ -218,3 +264,32 @@ def fill(model: nn.Module, arrays: Mapping[str, np.ndarray], *, strict: bool = T
     """Put arrays into a model's tensors, which keep their place and layout."""
     tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     model.load_state_dict(tensors, strict=strict)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that was asked for, or the quickest one that is here."""
+    here = ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+    here.append("cpu")
+    if name == "auto":
+        return torch.device(here[0])
+    if name.partition(":")[0] not in here:
+        hint = f"there is: {', '.join(here)}"
+        raise OptionError(f"there is no device {name!r} on this machine", hint)
+    return torch.device(name)
+
+
+def describe_machine() -> tuple[str, bool]:
+    """What torch computes on here, and whether bfloat16 pays; for `zoo doctor`."""
+    device = choose_device("auto").type
+    if device == "cpu":
+        words = f"on the CPU with {torch.get_num_threads()} thread(s), no GPU found"
+    else:
+        words = f"on {torch.cuda.get_device_name() if device == 'cuda' else device}"
+    return f"torch {torch.__version__}, {words}", device == "cpu" and quick_bfloat16()
+
+
+def quick_bfloat16() -> bool:
+    """Whether this processor has instructions for products of 16 bits; without, they are slow."""
+    # Private, but nothing public says it; a torch that has no such function says no.
+    asked = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, name, bool)() for name in asked)

@@ -19,8 +19,6 @@ def open_torch_ops(device: torch.device | str, channels_last: bool) -> TorchOps:
 
 
 class TorchOps(Ops):
-    """Ops in torch, for every device."""
-
     def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
         super().__init__(channels_last)
         self.device = torch.device(device)

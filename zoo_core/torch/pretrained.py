@@ -1,7 +1,7 @@
 """Third parties' weights that a model starts from: found or fetched, checked, kept as safetensors.
 
-This is the one place that reads somebody else's `.pth`. Such a file is a pickle, so it is opened
-only after its digest was found to be the pinned one, and with torch's restricted unpickler.
+Only here is somebody else's `.pth`, a pickle, read: if its digest is the pinned one, and with
+torch's restricted unpickler.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -46,19 +47,14 @@ class Pretrained:
         name = self.sha256 if len(self.sha256) == 64 else self.file or self.hub.replace("/", "--")
         return cache_dir("weights") / "pretrained" / f"{name}.safetensors"
 
-    def matches(self, digest: str) -> bool:
-        return bool(self.sha256) and digest.startswith(self.sha256)
-
     @property
     def ways(self) -> str:
         """All that a person can do to provide them."""
         option = f"--set model.{self.option}=PATH"
-        ways = [f"pip install {self.package.replace('_', '-')}"] if self.package else []
+        install = f"pip install {self.package.replace('_', '-')}, or " if self.package else ""
         if origin := self.url or (self.hub and f"model.safetensors of hf:{self.hub}"):
-            ways.append(f"bring {origin} here by other means, and give its path: {option}")
-        else:
-            ways.append(f"give the path of a file: {option}")
-        return ", or ".join(ways)
+            return f"{install}bring {origin} here by other means, and give its path: {option}"
+        return f"{install}give the path of a file: {option}"
 
 
 def pretrained_tensors(
@@ -68,53 +64,15 @@ def pretrained_tensors(
     package, what torch has downloaded before, its host, the hub, whichever has them first."""
     if path:
         return _read_named(Path(path).expanduser(), source)
-    if (tensors := _read_kept(source.kept)) is not None:
-        return tensors
-    tensors = _obtain(source, say)
+    digest_file = source.kept.with_suffix(".sha256")
+    with suppress(OSError, ZooError):  # it was never kept, or has changed since
+        return read_tensors(source.kept, sha256=digest_file.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        tensors = _obtain(source, Path(folder), say)
     digest = write(source.kept, tensors)
-    with atomic_write(source.kept.with_suffix(".sha256")) as temporary:
+    with atomic_write(digest_file) as temporary:
         temporary.write_text(digest)
     return tensors
-
-
-def _obtain(source: Pretrained, say: Callable[[str], None]) -> dict[str, np.ndarray]:
-    for found in (_packaged(source), _torch_hub() / source.file if source.url else None):
-        if found and found.is_file() and source.matches(file_digest(found)):
-            return _convert(found)
-    reasons: list[str] = []
-    if source.url:
-        say(f"Fetching {source.name} from {source.url}")
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                return _convert(_fetch(source, Path(folder)))
-        except (OSError, SourceUnavailable) as error:  # URLError is an OSError
-            reasons.append(str(error) if isinstance(error, SourceUnavailable) else describe(error))
-    if source.hub:
-        say(f"Fetching {source.name} from hf:{source.hub}")
-        try:
-            return _from_hub(source.hub)
-        except HubError as error:
-            reasons.append(str(error))
-    reason = "; ".join(reasons) or f"{source.package} is not installed"
-    raise WeightsError(f"the weights {source.name} could not be fetched: {reason}", source.ways)
-
-
-def _packaged(source: Pretrained) -> Path | None:
-    """The file inside an installed package, none of whose code is run."""
-    spec = importlib.util.find_spec(source.package) if source.package else None
-    folders = (spec.submodule_search_locations or []) if spec else []
-    return next((Path(folder) / source.inside for folder in folders), None)
-
-
-def _from_hub(name: str) -> dict[str, np.ndarray]:
-    """The newest model.safetensors of a repository; the hub's own record says its digest."""
-    repository = HuggingFace(name)
-    commit = repository.resolve("")
-    sha256, size = repository.stored(commit, "model.safetensors")
-    with tempfile.TemporaryDirectory() as folder:
-        path = repository.fetch(commit, "model.safetensors", Path(folder))
-        tensors = read_tensors(path, sha256=sha256, size=size)
-        return {key: array.copy() for key, array in tensors.items()}
 
 
 def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
@@ -123,50 +81,67 @@ def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
         raise ZooError(f"{path} {what}", f"the published file is {source.url}")
     if path.suffix == ".safetensors":
         return read_tensors(path)
-    digest = file_digest(path)
-    if not source.matches(digest):
-        raise ZooError(
-            f"{path} is not {source.name}: its sha256 is {digest[:12]}..., "
-            f"not {source.sha256[:12] or 'known'}...",
-            "other weights must be a .safetensors file, which runs no code when it is opened",
-        )
-    return _convert(path)
+    hint = "other weights must be a .safetensors file, which runs no code when it is opened"
+    return _convert(path, source, str(path), hint)
 
 
-def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
-    """What was converted before, unless it has changed since."""
-    try:
-        digest = path.with_suffix(".sha256").read_text()
-        return read_tensors(path, sha256=digest)
-    except (OSError, ZooError):
-        pass
-    return None
+def _obtain(source: Pretrained, folder: Path, say: Callable[[str], None]) -> dict[str, np.ndarray]:
+    for found in filter(Path.is_file, _on_this_machine(source)):
+        with suppress(ZooError):  # another file of that name
+            return _convert(found, source, str(found))
+    reasons = []
+    hub = source.hub and f"hf:{source.hub}"
+    for place, fetch in ((source.url, _from_host), (hub, _from_hub)):
+        if not place:
+            continue
+        say(f"Fetching {source.name} from {place}")
+        try:
+            return fetch(source, folder)
+        except (SourceUnavailable, HubError) as error:
+            reasons.append(str(error))
+        except OSError as error:
+            reasons.append(describe(error))
+    reason = "; ".join(reasons) or f"{source.package} is not installed"
+    raise WeightsError(f"the weights {source.name} could not be fetched: {reason}", source.ways)
 
 
-def _fetch(source: Pretrained, folder: Path) -> Path:
-    """Download into the folder; the digest decides whether it is what was asked for."""
+def _on_this_machine(source: Pretrained) -> Iterator[Path]:
+    """Inside an installed package, none of whose code is run; where torch keeps its downloads."""
+    spec = importlib.util.find_spec(source.package) if source.package else None
+    for folder in (spec and spec.submodule_search_locations) or ():
+        yield Path(folder) / source.inside
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    home = os.environ.get("TORCH_HOME") or f"{cache}/torch"
+    yield Path(home).expanduser() / "hub" / "checkpoints" / source.file
+
+
+def _from_host(source: Pretrained, folder: Path) -> dict[str, np.ndarray]:
     path = folder / source.file
     download(source.url, path)
+    hint = "nothing was kept; a proxy may have answered in its place"
+    return _convert(path, source, f"what {source.url} gave", hint)
+
+
+def _from_hub(source: Pretrained, folder: Path) -> dict[str, np.ndarray]:
+    """The newest model.safetensors of a repository; the hub's own record says its digest."""
+    repository = HuggingFace(source.hub)
+    commit = repository.resolve("")
+    sha256, size = repository.stored(commit, "model.safetensors")
+    path = repository.fetch(commit, "model.safetensors", folder)
+    tensors = read_tensors(path, sha256=sha256, size=size)
+    return {key: array.copy() for key, array in tensors.items()}
+
+
+def _convert(path: Path, source: Pretrained, origin: str, hint: str = "") -> dict[str, np.ndarray]:
+    """A `.pth` as arrays, opened only if its digest is the pinned one."""
     digest = file_digest(path)
-    if not source.matches(digest):
+    if not source.sha256 or not digest.startswith(source.sha256):
         raise ZooError(
-            f"what {source.url} gave is not {source.name}: its sha256 is {digest[:12]}..., "
-            f"not {source.sha256[:12]}...",
-            "nothing was kept; a proxy may have answered in its place",
+            f"{origin} is not {source.name}: its sha256 is {digest[:12]}..., "
+            f"not {source.sha256[:12] or 'known'}...",
+            hint,
         )
-    return path
-
-
-def _convert(path: Path) -> dict[str, np.ndarray]:
-    """A checked `.pth` as arrays."""
     import torch
 
     state = torch.load(path, map_location="cpu", weights_only=True)
     return {name: tensor.detach().contiguous().numpy() for name, tensor in state.items()}
-
-
-def _torch_hub() -> Path:
-    """Where torch keeps what it downloaded: most people have ImageNet weights there already."""
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    home = os.environ.get("TORCH_HOME") or f"{cache}/torch"
-    return Path(home).expanduser() / "hub" / "checkpoints"

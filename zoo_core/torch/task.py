@@ -1,13 +1,11 @@
-"""Tasks: what a torch model is trained for. A task owns forward, losses, optimisers and metrics.
-
-The table of optimisers is here as well.
-"""
+"""What a torch model is trained for: tasks own forward, losses and metrics; the optimisers."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +26,7 @@ SumOver = Callable[[np.ndarray], np.ndarray]
 
 
 class LBFGS(torch.optim.LBFGS):
-    """A step is a number of iterations over all rows; weight decay is a penalty on matrices.
-
-    It forgets between steps, so that the weights are all that there is to save.
-    """
+    """Weight decay is a penalty on matrices. It forgets between steps, so has nothing to save."""
 
     def __init__(self, parameters: list[nn.Parameter], weight_decay: float) -> None:
         super().__init__(parameters, max_iter=25, history_size=10, line_search_fn="strong_wolfe")
@@ -121,11 +116,8 @@ class Task:
         raise NotImplementedError
 
     def finish(self, model: nn.Module, batches: Iterator[Batch]) -> None:
-        """Work that is left after the last epoch, on the training images as they are.
-
-        It may change tensors of the model, which are published then; it must give the same ones
-        when it is done again.
-        """
+        """Work that is left after the last epoch, on the training images as they are. It may change
+        tensors of the model; done again, it must give the same ones."""
 
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
@@ -140,7 +132,14 @@ class Classification(Task):
 
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
         logits = self.scores(self.model, batch)
-        loss = self.loss(logits, batch)
+        smoothing = self.recipe.label_smoothing
+        cross_entropy = partial(F.cross_entropy, logits, label_smoothing=smoothing)
+        if batch.mixed_labels is None:
+            loss = cross_entropy(batch.labels)
+        else:
+            given = (batch.labels, batch.mixed_labels)
+            one, other = (cross_entropy(labels, reduction="none") for labels in given)
+            loss = (batch.weight * one + (1 - batch.weight) * other).mean()
         update("model", loss)
         right = (logits.detach().argmax(1) == batch.labels).float().mean()
         return {"loss": loss.detach(), "accuracy": right}
@@ -158,17 +157,6 @@ class Classification(Task):
             )
         return logits
 
-    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        smoothing = self.recipe.label_smoothing
-        if batch.mixed_labels is None:
-            return F.cross_entropy(logits, batch.labels, label_smoothing=smoothing)
-        one, other = (
-            F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
-            for labels in (batch.labels, batch.mixed_labels)
-        )
-        mixed: Tensor = batch.weight * one + (1 - batch.weight) * other
-        return mixed.mean()
-
     def evaluate(
         self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
     ) -> dict[str, float]:
@@ -184,7 +172,6 @@ class Classification(Task):
 
 
 def find_task(entry: ModelEntry) -> type[Task]:
-    """The task that a model names."""
     if entry.task == "classification":
         return Classification
     kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")

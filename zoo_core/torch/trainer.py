@@ -1,7 +1,11 @@
-"""The trainer of torch models: the one that `trainer="torch"` names."""
+"""The trainer of torch models, `trainer="torch"`; it also exports them to ONNX or .pt2."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,16 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from zoo_core.data.loader import Loader
-from zoo_core.io.errors import OptionError
+from zoo_core.io.errors import OptionError, ZooError
+from zoo_core.io.files import temporary_folder
+from zoo_core.io.targets import describe, missing_dependency
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import Recipe
-from zoo_core.torch.export import export
-from zoo_core.torch.learner import TorchLearner, fill
-from zoo_core.torch.runtime import choose_device
+from zoo_core.torch.learner import TorchLearner, choose_device, fill
 from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
+
+TOLERANCE = 1e-3  # of the largest number in the answer: other kernels round differently
 
 
 class TorchTrainer(Trainer):
@@ -29,11 +35,8 @@ class TorchTrainer(Trainer):
     closures = False  # whether it gives an optimiser all rows at once
 
     def __init__(self) -> None:
-        self.optimizers = {
-            name: one.searched
-            for name, one in OPTIMIZERS.items()
-            if self.closures or not one.closure
-        }
+        usable = (o for o in OPTIMIZERS.items() if self.closures or not o[1].closure)
+        self.optimizers = {name: optimizer.searched for name, optimizer in usable}
 
     def build(self, entry: ModelEntry, config: Config) -> nn.Module:
         model = build_target(entry, config)
@@ -81,14 +84,41 @@ class TorchTrainer(Trainer):
                 for name, array in tensors.items()
             }
             model.load_state_dict(mapped, assign=True)
-        if _left_on_meta(model):  # a buffer that is not saved, a shared weight, a new head
+        if any(
+            isinstance(value, Tensor) and value.is_meta
+            for module in model.modules()
+            for held in (module._parameters, module._buffers, vars(module))
+            for value in held.values()
+        ):  # a buffer that is not saved, a shared weight, a new head, a tensor as an attribute
             model = self.build(entry, config)
             self.load_state(model, tensors)
         model = model.to(choose_device(device), wanted if dtype else None)
         return model.eval()
 
     def export(self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path) -> float:
-        return export(model, images, path)
+        """Write a model and return by how much the written one differs on the images."""
+        if path.suffix == ".onnx":
+            for package in ("onnx", "onnxscript", "onnxruntime"):
+                if importlib.util.find_spec(package) is None:
+                    raise missing_dependency(package, "writing ONNX")
+        expected = _answers(model, images)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary_folder(path) as folder:
+                written = folder / path.name
+                with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+                    warnings.simplefilter("ignore")  # of the exporter, about itself
+                    difference = _difference(expected, _written(model, images, written))
+                written.replace(path)
+                return difference
+        except OSError as error:
+            raise ZooError(f"{path} could not be written: {error.strerror or error}") from error
+        except ZooError:
+            raise
+        except Exception as error:
+            what = f"{type(model).__name__} cannot be exported to {path.suffix}"
+            hint = "run the command again with --debug for the traceback"
+            raise ZooError(f"{what}: {describe(error)[:300]}", hint) from error
 
     def environment(self, device: str) -> dict[str, Any]:
         return {
@@ -104,9 +134,8 @@ class TorchTrainer(Trainer):
         try:
             task.check(job)
         except ValueError as error:
-            raise OptionError(
-                f"model {job.entry.name!r} cannot be trained like this: {error}"
-            ) from error
+            what = f"model {job.entry.name!r} cannot be trained like this"
+            raise OptionError(f"{what}: {error}") from error
         self.check_optimizer(job)
 
     def fit(self, job: Job) -> Fitted | None:
@@ -138,11 +167,34 @@ class TorchTrainer(Trainer):
         return logits.float().cpu().numpy()
 
 
-def _left_on_meta(model: nn.Module) -> bool:
-    """Whether anything has no memory yet: parameters, buffers, tensors kept as plain attributes."""
-    return any(
-        isinstance(value, Tensor) and value.is_meta
-        for module in model.modules()
-        for kept in (module._parameters, module._buffers, vars(module))
-        for value in kept.values()
-    )
+def _written(model: nn.Module, images: Tensor, path: Path) -> list[np.ndarray]:
+    """Write the model, and give the answers of what was written."""
+    # AUTO: any number of images, unless the model itself insists on this one.
+    shapes = ({0: torch.export.Dim.AUTO},)
+    program = torch.export.export(model, (images,), dynamic_shapes=shapes, strict=False)
+    if path.suffix != ".onnx":
+        torch.export.save(program, path)
+        return _answers(torch.export.load(path).module(), images)
+    import onnxruntime
+
+    names = ["images"]
+    torch.onnx.export(program, (), str(path), input_names=names, external_data=False, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return list(session.run(None, {"images": images.numpy()}))
+
+
+@torch.no_grad()
+def _answers(model: Any, images: Tensor) -> list[np.ndarray]:
+    leaves = torch.utils._pytree.tree_leaves(model(images))
+    return [leaf.detach().float().numpy() for leaf in leaves if isinstance(leaf, Tensor)]
+
+
+def _difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
+    if [one.shape for one in expected] != [one.shape for one in found]:
+        raise ZooError("the written model gives another shape than the model; it is not kept")
+    difference = max(float(np.abs(a - b).max()) for a, b in zip(expected, found, strict=True))
+    allowed = TOLERANCE * max(float(np.abs(one).max()) for one in expected)
+    if not difference <= allowed:
+        what = f"the written model differs from the model by {difference:.2g}"
+        raise ZooError(f"{what}; it is not kept")
+    return difference

@@ -1,8 +1,5 @@
 """The trials of a search on Ray Tune, on this machine or a cluster; nothing else imports ray.
-
-Ray starts trials where there is room and HyperOptSearch suggests their parameters. What we keep is
-ours: the same pruning rule, and the same lines in trials.jsonl. The images go to the workers
-through Ray's object store, one copy for each machine.
+HyperOptSearch suggests parameters; pruning and the lines of trials.jsonl are those of every search.
 """
 
 from __future__ import annotations
@@ -13,7 +10,8 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,47 +23,59 @@ from zoo_core.tune.search import Lines, SearchPlan, Trial
 from zoo_core.tune.searcher import Hyperopt, Suggestion, first_guess, hyperopt_space
 from zoo_core.tune.trials import TrialJob, Work, best_epoch, run_trial
 
+SECONDS = 10  # that a cluster has to answer
+_ours = False  # whether the connection to Ray was made here, and so is ended here
+
 
 def run_on_ray(work: Work) -> list[Trial]:
     """All trials that the search has not had yet."""
+    global _ours
+    import ray
     from ray import tune
     from ray.tune.schedulers import FIFOScheduler
+    from ray.tune.search.hyperopt import HyperOptSearch
 
-    search, plan, display = work.search, work.plan, work.display
+    search, plan = work.search, work.plan
     done = search.trials()
     guess = first_guess(plan)
-    names: dict[str, int] = {}  # Ray's name of a trial -> our number
-    lines: dict[str, list[Mapping[str, Any]]] = {}
+    searcher = HyperOptSearch(
+        hyperopt_space(plan.axes), metric="loss", mode="min", random_state_seed=plan.recipe.seed,
+        n_initial_points=plan.startup if plan.searcher == "tpe" else plan.trials,
+        points_to_evaluate=[guess] if guess and not done else None,
+    )  # fmt: skip
+    if done:  # a resumed search: Ray has no public way to tell it of trials that it did not run
+        known = [*map(Hyperopt(plan).document, done.values())]
+        searcher._hpopt_trials.insert_trial_docs(known)
+        searcher._hpopt_trials.refresh()
     free = [number for number in range(1, plan.trials + 1) if number not in done]
+    names: dict[str, int] = {}  # Ray's name of a trial -> our number
+    lines: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
 
     def task_of(trial: Any) -> TrialJob:
-        if trial.trial_id not in names:
-            names[trial.trial_id] = free.pop(0)
         number = names[trial.trial_id]
-        first = number == 1 and guess is not None
         learns = plan.searcher == "tpe" and number > plan.startup
-        source = "recipe" if first else "tpe" if learns else "random"
+        source = "recipe" if number == 1 and guess is not None else "tpe" if learns else "random"
         rivals = tuple(tuple(t.losses) for t in done.values() if t.loss is not None)
         path = search.trial_run(number).path
         return TrialJob(plan, number, suggested(plan, source, trial.config), rivals, path)
 
     def keep(trial: Any, error: str = "", pruned: bool = False) -> None:
-        if names.get(trial.trial_id) in done:  # a trial that was stopped completes once more
+        if names[trial.trial_id] in done:  # a trial that was stopped completes once more
             return
-        kept = task_of(trial).record(lines.get(trial.trial_id, []), error, pruned)
+        kept = task_of(trial).record(lines[trial.trial_id], error, pruned)
         done[kept.number] = kept
         search.append(kept)
-        display.end(kept, done.values())
+        work.display.end(kept, done.values())
 
     class Ours(FIFOScheduler):  # type: ignore[misc, unused-ignore]  # Any without Ray
         """First come, first served; told of every epoch, it keeps the lines and may say stop."""
 
         def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-            task_of(trial)
+            names[trial.trial_id] = free.pop(0)
 
         def on_trial_result(self, tune_controller: Any, trial: Any, result: Any) -> str:
             if line := result.get("line"):
-                lines.setdefault(trial.trial_id, []).append(json.loads(line))
+                lines[trial.trial_id].append(json.loads(line))
                 if task_of(trial).hopeless(lines[trial.trial_id]):
                     keep(trial, pruned=True)
                     return str(self.STOP)
@@ -83,7 +93,7 @@ def run_on_ray(work: Work) -> list[Trial]:
             tuner = tune.Tuner(
                 tune.with_parameters(trainable, plan=plan, data=work.shown),
                 tune_config=tune.TuneConfig(
-                    search_alg=searcher(plan, guess, list(done.values())),
+                    search_alg=searcher,
                     scheduler=Ours(),  # type: ignore[no-untyped-call, unused-ignore]
                     metric="loss",
                     mode="min",
@@ -96,12 +106,10 @@ def run_on_ray(work: Work) -> list[Trial]:
             if free:
                 tuner.fit()
     finally:
-        disconnect()
+        if _ours:
+            ray.shutdown()
+            _ours = False
     return [done[number] for number in sorted(done)]
-
-
-SECONDS = 10  # that a cluster has to answer
-_ours = False  # whether the connection to Ray was made here, and so is ended here
 
 
 def connect(plan: SearchPlan) -> None:
@@ -119,8 +127,7 @@ def connect(plan: SearchPlan) -> None:
         raise missing_dependency("ray", "--engine ray") from error
     if ray.is_initialized():
         return
-    where: dict[str, Any] = {"address": "local", "num_cpus": plan.workers}
-    where["include_dashboard"] = False
+    where = {"address": "local", "num_cpus": plan.workers, "include_dashboard": False}
     failed = "Ray could not be started"
     hint = "without --engine ray, --workers runs trials in processes of this machine"
     if plan.address:
@@ -135,31 +142,6 @@ def connect(plan: SearchPlan) -> None:
     except Exception as error:
         raise ZooError(f"{failed}: {describe(error)}", hint) from error
     _ours = True
-
-
-def disconnect() -> None:
-    global _ours
-    if _ours:
-        import ray
-
-        ray.shutdown()
-        _ours = False
-
-
-def searcher(plan: SearchPlan, guess: dict[str, Any] | None, seen: Sequence[Trial]) -> Any:
-    from ray.tune.search.hyperopt import HyperOptSearch
-
-    learns = plan.startup if plan.searcher == "tpe" else plan.trials
-    found = HyperOptSearch(
-        hyperopt_space(plan.axes), metric="loss", mode="min", n_initial_points=learns,
-        points_to_evaluate=[guess] if guess and not seen else None,
-        random_state_seed=plan.recipe.seed,
-    )  # fmt: skip
-    if seen:  # a resumed search: Ray has no public way to tell it of trials that it did not run
-        known = Hyperopt(plan)
-        found._hpopt_trials.insert_trial_docs([known.document(trial) for trial in seen])
-        found._hpopt_trials.refresh()
-    return found
 
 
 def suggested(plan: SearchPlan, source: str, config: Mapping[str, Any]) -> Suggestion:
