@@ -57,8 +57,8 @@ class Outcome:
 
 
 def checks_of(plugin: str, **options: Any) -> list[Check]:
-    """All checks of an installed plugin, by its id. options: for those of its models that have them,
-    to make a large model small: `depth=2`."""
+    """All checks of a plugin, by its id. options: for those of its models that have them, to make
+    a large model small: `depth=2`."""
     made = [Check.by(check, plugin, plugin) for check in checks.PLUGIN_CHECKS]
     try:
         checks.check_loads(plugin)
