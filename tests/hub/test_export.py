@@ -6,9 +6,9 @@ from click.testing import CliRunner
 from hub.parts import small_run
 
 import zoo
+from zoo_core.cli.features import export as torch_export
 from zoo_core.cli.use import export_command
 from zoo_core.io.errors import MissingDependency, UsageError, ZooError
-from zoo_core.cli.features import export as torch_export
 from zoo_core.use.load import probes
 
 
