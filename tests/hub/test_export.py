@@ -6,9 +6,9 @@ from click.testing import CliRunner
 from hub.parts import small_run
 
 import zoo
-from zoo_core.cli.features import export as torch_export
 from zoo_core.cli.use import export_command
 from zoo_core.io.errors import MissingDependency, UsageError, ZooError
+from zoo_core.torch import trainer as torch_trainer
 from zoo_core.use.load import probes
 
 
@@ -43,7 +43,7 @@ def test_what_cannot_be_exported(run, numpy_run, tmp_path, monkeypatch):
     ):
         done = export(*arguments)
         assert isinstance(done.exception, kind) and words in str(done.exception)
-    monkeypatch.setattr(torch_export.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(torch_trainer.importlib.util, "find_spec", lambda name: None)
     done = export(run.path, "-o", tmp_path / "model.onnx")
     assert isinstance(done.exception, MissingDependency)
     assert done.exception.hint == "pip install 'zoo-core[onnx]'"
@@ -54,7 +54,7 @@ def test_a_file_that_says_something_else_is_not_kept(run, tmp_path, monkeypatch)
         path.write_bytes(b"wrong")
         return [np.ones((len(images), 10), np.float32)]
 
-    monkeypatch.setattr(torch_export, "_write_program", wrong)
+    monkeypatch.setattr(torch_trainer, "_written", wrong)
     done = export(run.path, "-o", tmp_path / "model.pt2")
     assert isinstance(done.exception, ZooError) and "it is not kept" in str(done.exception)
     assert not (tmp_path / "model.pt2").exists()
