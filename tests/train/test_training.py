@@ -156,7 +156,7 @@ def test_two_optimisers_train_two_networks(make_job):
     assert judged[1] < judged[0], "the discriminator did not learn"
     with pytest.raises(zoo.ZooError, match="no option 'smoth'") as caught:
         TorchTrainer().check(make_job(entry, task={"smoth": 1}))
-    assert caught.value.hint == "it has: smooth"
+    assert caught.value.hint == "did you mean smooth?"
 
 
 @pytest.mark.parametrize("make", [torch.optim.RMSprop, torch.optim.Adagrad])  # one has `fused`
