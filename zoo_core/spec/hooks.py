@@ -34,12 +34,18 @@ def zoo_models() -> Iterable[ModelEntry]:  # type: ignore[empty-body]
 
 @hookspec
 def zoo_datasets() -> Iterable[DatasetEntry]:  # type: ignore[empty-body]
-    """Images for `--dataset` and `zoo data`; the zoo caches and verifies what targets deliver."""
+    """Images for `--dataset` and `zoo data`.
+
+    Return the entries. The zoo caches and verifies what their targets deliver.
+    """
 
 
 @hookspec
 def zoo_trainers() -> Iterable[TrainerEntry]:  # type: ignore[empty-body]
-    """Trainers for models that torch's cannot train; `ModelEntry.trainer` chooses one by name."""
+    """Trainers, for models that the torch trainer of the zoo cannot train.
+
+    Return the entries. A model chooses one by name with `ModelEntry.trainer`.
+    """
 
 
 @hookspec
@@ -64,12 +70,18 @@ def zoo_run_started(run: Any) -> None:
 
 @hookspec
 def zoo_epoch_ended(run: Any, epoch: int, metrics: Mapping[str, Any]) -> None:
-    """An epoch, counted from 1, is over; metrics: its line in metrics.jsonl, names to numbers."""
+    """An epoch is over and its line is in metrics.jsonl.
+
+    run: as above. epoch: counted from 1. metrics: that line, names to numbers.
+    """
 
 
 @hookspec
 def zoo_run_ended(run: Any, result: Any) -> None:
-    """The run is complete, with its weights and its report; result: what `zoo.train` returns."""
+    """The run is complete: the weights and the report are written.
+
+    run: as above. result: what `zoo.train` returns.
+    """
 
 
 @hookspec
