@@ -127,7 +127,11 @@ def connect(plan: SearchPlan) -> None:
         raise missing_dependency("ray", "--engine ray") from error
     if ray.is_initialized():
         return
-    where = {"address": "local", "num_cpus": plan.workers, "include_dashboard": False}
+    where: dict[str, Any] = {
+        "address": "local",
+        "num_cpus": plan.workers,
+        "include_dashboard": False,
+    }
     failed = "Ray could not be started"
     hint = "without --engine ray, --workers runs trials in processes of this machine"
     if plan.address:
