@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any
 from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from zoo_core.api import *  # noqa: F403 - the functions in its __all__
+    from zoo_core.api import create as create
+    from zoo_core.api import evaluate as evaluate
+    from zoo_core.api import generate as generate
+    from zoo_core.api import info as info
+    from zoo_core.api import list_models as list_models
+    from zoo_core.api import predict as predict
+    from zoo_core.api import sweep as sweep
+    from zoo_core.api import train as train
+    from zoo_core.api import tune as tune
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.loader import Batch as Batch
     from zoo_core.data.sources import Source as Source

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from zoo_core.tune.tuning import SearchResult
     from zoo_core.use.predict import Prediction
 
-__all__ = ["create", "evaluate", "generate", "info", "list_models"]
-__all__ += ["predict", "sweep", "train", "tune"]
-
 
 def list_models(
     text: str = "", *, kind: str = "", tag: str = "", dataset: str = "", plugin: str = ""

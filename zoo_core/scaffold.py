@@ -28,11 +28,8 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
     words = name.replace("-", "_")
     taken = {"zoo-core", *(record.distribution for record in load_plugins().records)}
     if keyword.iskeyword(words) or f"zoo-{name.replace('_', '-')}" in taken:
-        raise UsageError(
-            f"{name!r} cannot name a plugin: it is "
-            + ("a word of Python" if keyword.iskeyword(words) else f"taken by zoo-{name}"),
-            "choose another name",
-        )
+        why = "a word of Python" if keyword.iskeyword(words) else f"taken by zoo-{name}"
+        raise UsageError(f"{name!r} cannot name a plugin: it is {why}", "choose another name")
     values = {
         "name": words,
         "plugin": name.replace("_", "-"),

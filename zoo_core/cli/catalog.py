@@ -169,7 +169,5 @@ def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
     print_table(columns, [row[: len(columns)] for row in options])
     click.echo("\nRecipes")
     recipes = {name: what_it_sets(asdict(recipe)) for name, recipe in entry.recipes.items()}
-    print_table(
-        ["recipe", "what it sets"],
-        [[name, "  ".join(f"{k}={v}" for k, v in sets.items())] for name, sets in recipes.items()],
-    )
+    words = {name: [f"{k}={v}" for k, v in sets.items()] for name, sets in recipes.items()}
+    print_table(["recipe", "what it sets"], [[name, "  ".join(words[name])] for name in words])

@@ -176,11 +176,8 @@ def verify(names: tuple[str, ...]) -> Answer:
             if problem and not failed:
                 failed = DataError(problem, f"zoo data fetch {name} gets it again")
     cells = [[row["name"], "ok" if row["ok"] else "damaged", row["path"]] for row in rows]
-    return Answer(
-        rows,
-        lambda: print_table(["name", "state", "path"], cells, empty="No dataset is in the cache."),
-        failed,
-    )
+    columns, empty = ["name", "state", "path"], "No dataset is in the cache."
+    return Answer(rows, lambda: print_table(columns, cells, empty=empty), failed)
 
 
 @data_command.command(json_help="")

@@ -114,11 +114,8 @@ def verify(ids: tuple[str, ...]) -> Answer:
         except DataError as error:
             state, sound = str(error), False
         rows.append({"id": file.id, "ok": sound, "state": state, "path": file.path})
-    return Answer(
-        rows,
-        lambda: print_table(["id", "state"], rows, empty="There are no features yet."),
-        failed=not all(row["ok"] for row in rows),
-    )
+    empty, ok = "There are no features yet.", all(row["ok"] for row in rows)
+    return Answer(rows, lambda: print_table(["id", "state"], rows, empty=empty), failed=not ok)
 
 
 @features_command.command()

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from zoo_core.io.errors import UsageError
-from zoo_core.spec.registry import registry
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 Decorator = Callable[[Any], Any]
@@ -25,6 +24,13 @@ def completion(names: Callable[[click.Context], Iterable[str]]) -> Complete:
     return complete
 
 
+def _labels(sort: str) -> list[str]:
+    from zoo_core.spec.registry import registry
+
+    labels: list[str] = getattr(registry(), sort).labels()
+    return labels
+
+
 def _runs(ctx: click.Context) -> list[str]:
     from zoo_core.runs.run import Run, runs_root
 
@@ -37,8 +43,8 @@ def _weights(ctx: click.Context) -> list[str]:
     return sorted({weights.name for _, weights in all_weights()[0]})
 
 
-complete_models = completion(lambda ctx: registry().models.labels())
-complete_datasets = completion(lambda ctx: registry().datasets.labels())
+complete_models = completion(lambda ctx: _labels("models"))
+complete_datasets = completion(lambda ctx: _labels("datasets"))
 complete_runs = completion(_runs)
 complete_weights = completion(_weights)
 complete_trained = completion(lambda ctx: [*_runs(ctx), *_weights(ctx)])

@@ -91,8 +91,5 @@ def doctor_command(offline: bool) -> Answer:
     ok = all(one.state != "problem" for one in found)
     said = [f"{one.words}; {one.hint}" if one.hint else one.words for one in found]
     rows = [[one.about, one.state, what] for one, what in zip(found, said, strict=True)]
-    return Answer(
-        {"ok": ok, "findings": found},
-        lambda: print_table(["about", "state", "what"], rows),
-        failed=not ok,
-    )
+    document = {"ok": ok, "findings": found}
+    return Answer(document, lambda: print_table(["about", "state", "what"], rows), failed=not ok)

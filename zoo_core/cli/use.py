@@ -9,15 +9,10 @@ import click
 
 from zoo_core.cli.options import complete_trained, output_option, run_argument, runs_option
 from zoo_core.cli.output import Answer, command, print_fields, print_table
-from zoo_core.data.datasets import open_dataset
-from zoo_core.data.images import write_sheet
 from zoo_core.io.console import figure, label, percent, size
 from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.io.targets import resolve
 from zoo_core.spec.framework import framework_of
-from zoo_core.use.generate import SHEET_COLUMNS, feature_distance, load_sampler
-from zoo_core.use.load import load, probes
-from zoo_core.use.predict import attention_of, evaluate_run, predict_images
 
 STEPS = 8  # of an interpolation
 
@@ -36,6 +31,8 @@ def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> A
       zoo evaluate latest
       zoo evaluate runs/cnn-cifar10-20261116T101500Z --split train
     """
+    from zoo_core.use.predict import evaluate_run
+
     figures = evaluate_run(run, dataset, split=split, runs=runs)
 
     def show() -> None:
@@ -71,6 +68,8 @@ def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | 
       zoo predict latest cat.jpg
       zoo predict latest holiday/ --top 1
     """
+    from zoo_core.use.predict import predict_images
+
     predictions = predict_images(run, pictures, top=top, runs=runs)
     document, rows = [], []
     for one in predictions:
@@ -110,6 +109,10 @@ def generate_command(
       zoo generate latest --distance cnn.cifar10      how far from real pictures
       zoo list --kind generation                      what can be trained to generate
     """
+    from zoo_core.data.datasets import open_dataset
+    from zoo_core.data.images import write_sheet
+    from zoo_core.use.generate import SHEET_COLUMNS, feature_distance, load_sampler
+
     source, located = load_sampler(run, runs)
     if interpolate:
         samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
@@ -167,6 +170,8 @@ def attention_command(
     draw_attention = resolve("zoo_core.report.plots:draw_attention", "drawing attention")
     if not picture.is_file():
         raise UsageError(f"there is no picture {picture}")
+    from zoo_core.use.predict import attention_of
+
     seen = attention_of(run, picture, runs=runs)
     with os_errors(f"{output} could not be written"):
         draw_attention(output, seen, picture.name, heads)
@@ -197,6 +202,8 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
       zoo export cnn.cifar10 -o cnn.onnx
       zoo export latest -o model.pt2
     """
+    from zoo_core.use.load import load, probes
+
     model = load(reference, runs=runs)
     entry = model.zoo.entry
     difference = framework_of(entry).export(entry, model, probes(model), output)

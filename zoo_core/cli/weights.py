@@ -102,11 +102,8 @@ def verify_command(names: tuple[str, ...], runs: Path | None) -> Answer:
     rows = [verified(name, runs) for name in names] if names else everything()
     empty = "There are no weights on this machine; zoo pull NAME brings some."
     cells = [[r["name"], size(r["bytes"]) if "bytes" in r else None, r["state"]] for r in rows]
-    return Answer(
-        rows,
-        lambda: print_table(["weights", "#size", "state"], cells, empty=empty),
-        failed=not all(row["ok"] for row in rows),
-    )
+    columns, ok = ["weights", "#size", "state"], all(row["ok"] for row in rows)
+    return Answer(rows, lambda: print_table(columns, cells, empty=empty), failed=not ok)
 
 
 def everything() -> list[dict[str, Any]]:
