@@ -219,13 +219,15 @@ def test_the_last_good_checkpoint_is_named_when_the_loss_explodes(make_job, smal
     from zoo_core.torch.task import Classification
 
     steps = []
-    plain = Classification.loss
+    plain = Classification.step
 
-    def explodes(self, logits, batch):
+    def explodes(self, batch, update):
         steps.append(1)
-        return plain(self, logits, batch) * (float("nan") if len(steps) == 15 else 1)
+        factor = float("nan") if len(steps) == 15 else 1
+        figures = plain(self, batch, lambda name, loss: update(name, loss * factor))
+        return {name: figure * factor for name, figure in figures.items()}
 
-    monkeypatch.setattr(Classification, "loss", explodes)
+    monkeypatch.setattr(Classification, "step", explodes)
     job = replace(make_job(small_mlp, lr=0.01, epochs=4), checkpoint_seconds=0)
     with pytest.raises(TrainingError) as caught:
         fit(job)
