@@ -53,7 +53,7 @@ def keep_freed_memory() -> None:
 
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # what a person may have set
 # Chosen by benchmarks/busy.py: how often an idle thread looks for work before it sleeps.
-CALM = {"GOMP_SPINCOUNT": "10000"}
+CALM = {"GOMP_SPINCOUNT": "1000"}
 
 
 def calm_threads() -> None:
