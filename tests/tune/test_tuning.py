@@ -16,8 +16,8 @@ from fixtures import kills
 from support import environment
 
 import zoo
+from zoo_core.tune import trials
 from zoo_core.tune.search import SearchSettings
-from zoo_core.tune.trials import share
 from zoo_core.tune.tuning import run_search
 
 SMALL = [
@@ -219,9 +219,9 @@ def test_a_trial_that_ended_before_it_was_recorded_is_trained_again(small):
 
 def test_workers_map_the_images_and_do_not_copy_them(tmp_path):
     data = zoo.open_dataset("synthetic", train_size=20, test_size=10)
-    message = share(data, tmp_path)
-    assert len(message) < data.train.images.nbytes / 10
-    mapped = pickle.loads(message)
+    message = trials.share(data, tmp_path)
+    assert len(pickle.dumps(message)) < data.train.images.nbytes / 10
+    mapped = trials.mapped(pickle.loads(pickle.dumps(message)), tmp_path)
     assert isinstance(mapped.train.images, np.memmap)
     assert mapped.digest == data.digest and mapped.classes == data.classes
     for ours, theirs in ((data.train, mapped.train), (data.test, mapped.test)):

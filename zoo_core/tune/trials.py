@@ -5,12 +5,9 @@ Trials run one by one in this process, or several at a time in others that share
 
 from __future__ import annotations
 
-import copyreg
-import io
 import math
 import multiprocessing
 import os
-import pickle
 import shutil
 import statistics
 import tempfile
@@ -26,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import Dataset
+from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.errors import Interrupted, TrainingError, ZooError
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
@@ -270,7 +267,7 @@ def open_pool(
             count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker,
-            initargs=(share(data, Path(folder)),),
+            initargs=(share(data, Path(folder)), Path(folder)),
         )
         try:
             yield lambda task: pool.submit(_run_in_worker, task)
@@ -280,26 +277,38 @@ def open_pool(
                 del os.environ[name]
 
 
-def share(data: Dataset, folder: Path) -> bytes:
-    """The dataset for other processes; its arrays are files, of which the system keeps one copy."""
+def share(data: Dataset, folder: Path) -> Dataset:
+    """Write the arrays of a dataset into files; the dataset without them, for `mapped`."""
 
-    def write(array: np.ndarray) -> tuple[Any, ...]:
-        path = folder / f"{len(list(folder.iterdir()))}.npy"
-        np.save(path, array)
+    def kept(split: Split, name: str) -> Split:
+        np.save(folder / f"{name}-images.npy", split.images)
+        if split.labels is not None:
+            np.save(folder / f"{name}-labels.npy", split.labels)
+        return Split(split.images[:0], None)
+
+    test = kept(data.test, "test") if data.test else None
+    return replace(data, train=kept(data.train, "train"), test=test)
+
+
+def mapped(data: Dataset, folder: Path) -> Dataset:
+    """The dataset again; of its arrays the system keeps one copy for all processes."""
+
+    def read(name: str) -> Any:
+        path = folder / f"{name}.npy"
         # "c": private if written to, which nobody does, and so torch takes it without a warning.
-        return np.load, (path, "c")
+        return np.load(path, mmap_mode="c") if path.exists() else None
 
-    file = io.BytesIO()
-    pickler = pickle.Pickler(file)
-    pickler.dispatch_table = copyreg.dispatch_table | {np.ndarray: write, np.memmap: write}
-    pickler.dump(data)
-    return file.getvalue()
+    def split(name: str) -> Split:
+        return Split(read(f"{name}-images"), read(f"{name}-labels"))
+
+    test = None if data.test is None else split("test")
+    return replace(data, train=split("train"), test=test)
 
 
-def _start_worker(shared: bytes) -> None:
+def _start_worker(shared: Dataset, folder: Path) -> None:
     """A search that is killed takes its workers with it; their trials are resumed with it."""
     global _data
-    _data = pickle.loads(shared)
+    _data = mapped(shared, folder)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
