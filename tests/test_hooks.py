@@ -14,6 +14,8 @@ SIGNATURES = {
     "zoo_datasets": (),
     "zoo_trainers": (),
     "zoo_manifests": (),
+    "zoo_commands": (),
+    "zoo_engines": (),
     "zoo_run_started": ("run",),
     "zoo_epoch_ended": ("run", "epoch", "metrics"),
     "zoo_run_ended": ("run", "result"),
@@ -64,14 +66,23 @@ class Everything:
     def zoo_manifests(self):
         return {"package:weights.json"}
 
+    @zoo.hookimpl
+    def zoo_commands(self):
+        return [zoo.CommandEntry(name="c", target="a:b", help="h")]
+
+    @zoo.hookimpl
+    def zoo_engines(self):
+        return [zoo.EngineEntry(name="e", target="a:b", summary="s")]
+
 
 def test_contributions_of_all_sorts_arrive_with_their_provider():
     from zoo_core.spec.entries import PluginRecord
     from zoo_core.spec.plugins import _new_manager, _validate
 
     record = PluginRecord(id="p", value="a", distribution="d", version="1", state="ok")
-    given = _validate(record, Everything(), _new_manager())
-    assert [given[sort][0].name for sort in ("models", "datasets", "trainers")] == ["m", "d", "t"]
+    given = _validate(record, Everything(), _new_manager())["contributed"]
+    sorts = ("models", "datasets", "trainers", "commands", "engines")
+    assert [given[sort][0].name for sort in sorts] == ["m", "d", "t", "c", "e"]
     assert given["models"][0].provider == record.provider
     assert given["manifests"] == ("package:weights.json",)
 

@@ -18,7 +18,7 @@ def plugin(name, *models, state="ok"):
         for model, options in models
     ]
     return PluginRecord(
-        **{**vars(record), "models": with_provider(entries, record.provider)},
+        **{**vars(record), "contributed": {"models": with_provider(entries, record.provider)}},
     )
 
 

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
     from zoo_core.io.errors import WeightsError as WeightsError
     from zoo_core.io.errors import ZooError as ZooError
+    from zoo_core.spec.entries import CommandEntry as CommandEntry
     from zoo_core.spec.entries import DatasetEntry as DatasetEntry
+    from zoo_core.spec.entries import EngineEntry as EngineEntry
     from zoo_core.spec.entries import ModelEntry as ModelEntry
     from zoo_core.spec.entries import TrainerEntry as TrainerEntry
     from zoo_core.spec.framework import Framework as Framework
@@ -63,7 +65,7 @@ _HOMES = {
     "zoo_core.data.loader": "Batch",
     "zoo_core.data.sources": "Source",
     "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
-    "zoo_core.spec.entries": "DatasetEntry ModelEntry TrainerEntry",
+    "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
     "zoo_core.spec.framework": "Framework",
     "zoo_core.spec.hooks": "hookimpl",
     "zoo_core.spec.recipe": "Recipe",

@@ -51,7 +51,7 @@ def examine(*, network: bool = True) -> Iterator[Diagnosis]:
 def _plugins() -> Iterator[Diagnosis]:
     records = load_plugins().records
     loaded = [record for record in records if record.state == "ok"]
-    models = sum(len(record.models) for record in loaded)
+    models = sum(len(record.entries("models")) for record in loaded)
     if models:
         yield Diagnosis("plugins", "ok", f"{len(loaded)} loaded, {models} models")
     else:

@@ -65,20 +65,25 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
 
 
 def contributions(record: PluginRecord) -> dict[str, list[str]]:
-    sorts = ("models", "datasets", "trainers")
-    return {sort: [entry.name for entry in getattr(record, sort)] for sort in sorts}
+    sorts = ("models", "datasets", "trainers", "commands", "engines")
+    return {sort: [entry.name for entry in record.entries(sort)] for sort in sorts}
 
 
 def provides(record: PluginRecord) -> str:
     listeners = [hook for hook in record.hooks if hook.startswith(("zoo_run", "zoo_epoch"))]
-    words = {**contributions(record), "weights": record.manifests, "listens to": listeners}
+    words = {
+        **contributions(record),
+        "weights": record.entries("manifests"),
+        "listens to": listeners,
+    }
     return "; ".join(f"{sort}: {', '.join(names)}" for sort, names in words.items() if names) or "-"
 
 
 def as_dict(record: PluginRecord, traceback: bool) -> dict[str, Any]:
-    names = ("id", "state", "reason", "distribution", "version", "hooks", "manifests")
+    names = ("id", "state", "reason", "distribution", "version", "hooks")
     return {name: getattr(record, name) for name in names} | {
         "entry_point": record.value,
+        "manifests": record.entries("manifests"),
         **contributions(record),
         "seconds": round(record.seconds, 4),
         **({"traceback": record.traceback} if traceback else {}),

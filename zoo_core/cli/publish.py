@@ -125,7 +125,7 @@ def ship_run(run: Run, package: Path, **settings: str) -> Answer:
     def show() -> None:
         click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
         hint = f"{package.name}:{publishing.MANIFEST}"
-        if not any(hint in record.manifests for record in load_plugins().records):
+        if not any(hint in record.entries("manifests") for record in load_plugins().records):
             note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')
 
     names = ("name", "file", "bytes", "sha256", "metrics")

@@ -75,8 +75,7 @@ class Directory:
         try:
             yield
         finally:
-            lock.release()
-            (self.path / ".lock").unlink(missing_ok=True)
+            lock.release()  # the file stays: deleted, it would split those that wait for it
 
     @classmethod
     def every(cls, root: Path, command: str = "train") -> list[Self]:

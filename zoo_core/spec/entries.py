@@ -30,6 +30,7 @@ TARGETED = Rule(
     lambda v: isinstance(v, str) and TARGET.fullmatch(v) is not None,
     "a string like 'package.module:Class'",
 )
+WORDS = Rule(lambda v: isinstance(v, str) and bool(v.strip()), "a few words that say what it is")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +44,10 @@ class Provider:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry(Checked):
-    """What models, datasets and trainers have in common."""
+    """What everything that a plugin contributes has in common."""
 
     name: str
     target: str  # "package.module:Class", imported when somebody uses the entry
-    summary: str  # a few words for `zoo list`
     provider: Provider | None = None  # filled in by the plugin manager
 
     rules: ClassVar[Mapping[str, Rule]] = {
@@ -56,14 +56,20 @@ class Entry(Checked):
             "lower-case letters, digits, and single _ or - between them",
         ),
         "target": TARGETED,
-        "summary": Rule(
-            lambda v: isinstance(v, str) and bool(v.strip()), "a few words that say what it is"
-        ),
     }
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelEntry(Entry):
+class ListedEntry(Entry):
+    """An entry that `zoo list` shows."""
+
+    summary: str  # a few words
+
+    rules: ClassVar[Mapping[str, Rule]] = {**Entry.rules, "summary": WORDS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry(ListedEntry):
     """One architecture. Its target is called with all of `options` as keywords."""
 
     kinds: tuple[str, ...] = ("classification",)
@@ -84,7 +90,7 @@ class ModelEntry(Entry):
     framework: str = "torch"
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        **Entry.rules,
+        **ListedEntry.rules,
         "kinds": Rule(
             lambda v: isinstance(v, tuple) and bool(v) and set(v) <= set(KINDS),
             f"a tuple out of {', '.join(KINDS)}",
@@ -139,7 +145,7 @@ class ModelEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatasetEntry(Entry):
+class DatasetEntry(ListedEntry):
     """One set of images, with labels or without. What its target gives: docs/datasets.md."""
 
     classes: tuple[str, ...] | None = None  # None: the data decides, or there are no labels
@@ -156,7 +162,7 @@ class DatasetEntry(Entry):
     tags: tuple[str, ...] = ()
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        **Entry.rules,
+        **ListedEntry.rules,
         **dict.fromkeys(("license", "reference"), TEXT),
         "classes": or_none(
             Rule(
@@ -185,12 +191,26 @@ class DatasetEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainerEntry(Entry):
+class TrainerEntry(ListedEntry):
     """Code that can build, train, load and apply the models of one framework."""
 
     framework: str = "torch"
 
-    rules: ClassVar[Mapping[str, Rule]] = {**Entry.rules, "framework": TEXT}
+    rules: ClassVar[Mapping[str, Rule]] = {**ListedEntry.rules, "framework": TEXT}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineEntry(ListedEntry):
+    """Where many independent pieces of work can run. Its target is a subclass of zoo.Engine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandEntry(Entry):
+    """A command of `zoo`. Its target is a click command, best one made with zoo.kit.command."""
+
+    help: str  # one line for `zoo --help`, which imports no target
+
+    rules: ClassVar[Mapping[str, Rule]] = {**Entry.rules, "help": WORDS}
 
 
 PluginState = Literal["ok", "failed", "disabled", "conflict", "incompatible"]
@@ -208,11 +228,12 @@ class PluginRecord:
     reason: str = ""  # one sentence, where the state is not ok
     traceback: str = ""
     hooks: tuple[str, ...] = ()
-    models: tuple[ModelEntry, ...] = ()
-    datasets: tuple[DatasetEntry, ...] = ()
-    trainers: tuple[TrainerEntry, ...] = ()
-    manifests: tuple[str, ...] = ()
+    contributed: Mapping[str, tuple[Any, ...]] = field(default_factory=FrozenDict)  # by sort
     seconds: float = 0.0  # how long the import and its hooks took
+
+    def entries(self, sort: str) -> tuple[Any, ...]:
+        """What it contributes of one sort: models, datasets, commands, manifests, ..."""
+        return self.contributed.get(sort, ())
 
     @property
     def provider(self) -> Provider:

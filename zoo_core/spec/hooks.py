@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from zoo_core.spec.entries import DatasetEntry, ModelEntry, TrainerEntry
+    from zoo_core.spec.entries import (
+        CommandEntry,
+        DatasetEntry,
+        EngineEntry,
+        ModelEntry,
+        TrainerEntry,
+    )
 
 API = 1  # the major version of these hooks and entry types; a plugin may say `ZOO_API = 1`
 hookspec = pluggy.HookspecMarker("zoo")
@@ -53,6 +59,23 @@ def zoo_manifests() -> Iterable[str]:  # type: ignore[empty-body]
     """Lists of trained weights, such as "zoo_tiny:weights.json": a package and a file inside it.
 
     Its format is that of weights_manifest.json. It is read when somebody asks for weights.
+    """
+
+
+@hookspec
+def zoo_commands() -> Iterable[CommandEntry]:  # type: ignore[empty-body]
+    """Commands for `zoo`, shown by `zoo --help` in a section of their own.
+
+    A name that the zoo or another plugin has too is never taken over: the plugin's command is then
+    reached as `plugin/name`.
+    """
+
+
+@hookspec
+def zoo_engines() -> Iterable[EngineEntry]:  # type: ignore[empty-body]
+    """Places where many independent pieces of work run, for `--engine`: a cluster for example.
+
+    Return the entries. A search and a sweep give an engine their trials, one at a time.
     """
 
 

@@ -26,7 +26,9 @@ from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.io.targets import describe, import_target
 from zoo_core.spec import hooks as hookspecs
 from zoo_core.spec.entries import (
+    CommandEntry,
     DatasetEntry,
+    EngineEntry,
     ModelEntry,
     PluginRecord,
     TrainerEntry,
@@ -47,6 +49,8 @@ CONTRIBUTIONS: dict[str, type] = {
     "zoo_datasets": DatasetEntry,
     "zoo_trainers": TrainerEntry,
     "zoo_manifests": str,
+    "zoo_commands": CommandEntry,
+    "zoo_engines": EngineEntry,
 }
 
 
@@ -273,7 +277,7 @@ def _validate(record: PluginRecord, plugin: Any, trial: pluggy.PluginManager) ->
         if name in hooks and (caller := getattr(trial.hook, name))
     }
     trial.unregister(plugin)
-    return {"hooks": hooks, **contributed}
+    return {"hooks": hooks, "contributed": contributed}
 
 
 def _contributed(caller: Callable[[], list[Any]], kind: type) -> list[Any]:

@@ -6,10 +6,19 @@ import fnmatch
 import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
-from zoo_core.spec.entries import Entry, ModelEntry, PluginRecord
+from zoo_core.spec.entries import (
+    CommandEntry,
+    DatasetEntry,
+    EngineEntry,
+    Entry,
+    ListedEntry,
+    ModelEntry,
+    PluginRecord,
+    TrainerEntry,
+)
 from zoo_core.spec.plugins import Plugins, load_plugins
 
 E = TypeVar("E", bound=Entry)
@@ -19,7 +28,7 @@ class Catalog(Generic[E]):
     """All entries of one sort, by name."""
 
     def __init__(self, sort: str, entries: Iterable[E], broken: tuple[PluginRecord, ...]) -> None:
-        self.sort = sort  # "model", "dataset" or "trainer", for messages
+        self.sort = sort  # "model", "dataset" and so on, for messages
         self._broken = broken
         self._by_name: dict[str, list[E]] = {}
         for entry in entries:
@@ -73,14 +82,19 @@ class Catalog(Generic[E]):
 
 
 class Registry:
-    """The three catalogs of the plugins that are ok."""
+    """A catalog of each sort of entry, from the plugins that are ok."""
 
     def __init__(self, plugins: Plugins) -> None:
-        ok = [record for record in plugins.records if record.state == "ok"]
-        broken = plugins.broken
-        self.models = Catalog("model", (e for r in ok for e in r.models), broken)
-        self.datasets = Catalog("dataset", (e for r in ok for e in r.datasets), broken)
-        self.trainers = Catalog("trainer", (e for r in ok for e in r.trainers), broken)
+        def catalog(sort: str) -> Catalog[Any]:
+            ok = [record for record in plugins.records if record.state == "ok"]
+            entries = (entry for record in ok for entry in record.entries(f"{sort}s"))
+            return Catalog(sort, entries, plugins.broken)
+
+        self.models: Catalog[ModelEntry] = catalog("model")
+        self.datasets: Catalog[DatasetEntry] = catalog("dataset")
+        self.trainers: Catalog[TrainerEntry] = catalog("trainer")
+        self.commands: Catalog[CommandEntry] = catalog("command")
+        self.engines: Catalog[EngineEntry] = catalog("engine")
 
 
 @functools.cache
@@ -118,7 +132,7 @@ def find_models(
     ]
 
 
-def matches_text(entry: Entry, text: str) -> bool:
+def matches_text(entry: ListedEntry, text: str) -> bool:
     """Whether a glob fits the name, or a plain word occurs in the name, the tags or the summary."""
     if not text:
         return True

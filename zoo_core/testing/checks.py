@@ -154,7 +154,7 @@ def check_targets(plugin: str) -> None:
     """Everything that its entries name exists."""
     record = record_of(plugin)
     targets = [(e.name, e.target) for field in ENTRIES for e in getattr(record, field)]
-    for entry in record.models:
+    for entry in record.entries("models"):
         targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
         targets += [(f"{entry.name}, task", entry.task)] * (entry.task != "classification")
         for what, name in (("dataset", entry.dataset), ("trainer", entry.trainer)):
@@ -179,13 +179,16 @@ def check_weights(plugin: str) -> None:
     """The lists of weights that it ships can be read, and the files in its package are intact."""
     record = record_of(plugin)
     own = record.value.partition(":")[0].partition(".")[0]
-    if f"{own}:{MANIFEST}" not in record.manifests and (package_folder(own) / MANIFEST).exists():
+    if (
+        f"{own}:{MANIFEST}" not in record.entries("manifests")
+        and (package_folder(own) / MANIFEST).exists()
+    ):
         raise Finding(
             f"{own} ships {MANIFEST}, and no hook names it",
             "the weights travel in the wheel, and nobody can load them",
             f'let zoo_manifests return ["{own}:{MANIFEST}"]',
         )
-    for target in record.manifests:
+    for target in record.entries("manifests"):
         package, _, name = target.partition(":")
         try:
             for weights in read(package_folder(package) / name, package):

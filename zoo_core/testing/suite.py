@@ -65,7 +65,7 @@ def checks_of(plugin: str, **options: Any) -> list[Check]:
     except Finding:
         return made[:1]  # there is nothing else to look at
     record = checks.record_of(plugin)
-    for entry in record.models:
+    for entry in record.entries("models"):
         known = {key: value for key, value in options.items() if key in entry.options}
         target = ""
         with suppress(ZooError):  # check_targets says so
@@ -77,7 +77,7 @@ def checks_of(plugin: str, **options: Any) -> list[Check]:
             checks.check_training,
         ):
             made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
-    for dataset in record.datasets:
+    for dataset in record.entries("datasets"):
         made.append(Check(dataset.name, "arrays", partial(checks.check_dataset, dataset.name)))
     return made
 
@@ -104,7 +104,8 @@ def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
 
 def main() -> None:
     plugin, *given = sys.argv[1:]
-    models = [e for record in load_plugins().records if record.id == plugin for e in record.models]
+    records = [record for record in load_plugins().records if record.id == plugin]
+    models = [entry for record in records for entry in record.entries("models")]
     # An OPTION=VALUE has the type that the option has in one of the models.
     known = {key: value for entry in models for key, value in entry.options.items()}
     words = (text.partition("=") for text in given)

@@ -239,7 +239,7 @@ def all_weights() -> tuple[list[Listed], dict[str, ManifestError]]:
 def of_plugins() -> Iterator[tuple[str, str, Path]]:
     """Whose list it is, in words, the package that it is in, and where it is."""
     for record in load_plugins().records:
-        for target in record.manifests if record.state == "ok" else ():
+        for target in record.entries("manifests") if record.state == "ok" else ():
             package, _, name = target.partition(":")
             yield f"plugin {record.id!r}", package, package_folder(package) / name
 
