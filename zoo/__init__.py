@@ -15,9 +15,9 @@ describe what a plugin contributes. Names are imported when they are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from zoo._lazy import lazy
 from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -59,36 +59,29 @@ if TYPE_CHECKING:
     from zoo_core.use.generate import Generator as Generator
     from zoo_core.use.load import load as load
 
-_HOMES = {
-    "zoo_core.api": "create evaluate generate info list_models predict sweep train tune",
-    "zoo_core.data.datasets": "open_dataset",
-    "zoo_core.data.loader": "Batch",
-    "zoo_core.data.sources": "Source",
-    "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
-    "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
-    "zoo_core.spec.framework": "Framework",
-    "zoo_core.spec.hooks": "hookimpl",
-    "zoo_core.spec.recipe": "Recipe",
-    "zoo_core.torch.backbones": "FrozenModel",
-    "zoo_core.torch.pretrained": "Pretrained pretrained_tensors",
-    "zoo_core.torch.task": "SumOver Task Update",
-    "zoo_core.train.job": "Fitted Job Trainer",
-    "zoo_core.train.learner": "Learner Position",
-    "zoo_core.train.loop": "Loop",
-    "zoo_core.use.generate": "Generator",
-    "zoo_core.use.load": "load",
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-
-__all__ = [*_HOME, "__version__"]  # noqa: PLE0604 - the table above is the list
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'zoo' has no attribute {name!r}", name=name, obj=None)
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, _names = lazy(
+    globals(),
+    {
+        "zoo_core.api": "create evaluate generate info list_models predict sweep train tune",
+        "zoo_core.data.datasets": "open_dataset",
+        "zoo_core.data.loader": "Batch",
+        "zoo_core.data.sources": "Source",
+        "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
+        "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
+        "zoo_core.spec.framework": "Framework",
+        "zoo_core.spec.hooks": "hookimpl",
+        "zoo_core.spec.recipe": "Recipe",
+        "zoo_core.torch.backbones": "FrozenModel",
+        "zoo_core.torch.pretrained": "Pretrained pretrained_tensors",
+        "zoo_core.torch.task": "SumOver Task Update",
+        "zoo_core.train.job": "Fitted Job Trainer",
+        "zoo_core.train.learner": "Learner Position",
+        "zoo_core.train.loop": "Loop",
+        "zoo_core.use.generate": "Generator",
+        "zoo_core.use.load": "load",
+    },
+)
+__all__ = [*_names, "__version__"]  # noqa: PLE0604 - the table above is the list
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,75 @@
+"""The second page of the zoo, for packages that bring a capability: a command, an engine.
+
+    from zoo import kit
+
+    @kit.command()
+    @kit.runs_option
+    def count_command(runs):
+        '''Count the runs.'''
+        return kit.Answer({"runs": 3}, "3 runs")
+
+docs/kit.md lists the names. They are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zoo._lazy import lazy
+
+if TYPE_CHECKING:
+    from zoo_core.cli.options import PATH as PATH
+    from zoo_core.cli.options import checkpoint_option as checkpoint_option
+    from zoo_core.cli.options import dataset_option as dataset_option
+    from zoo_core.cli.options import device_option as device_option
+    from zoo_core.cli.options import model_argument as model_argument
+    from zoo_core.cli.options import output_option as output_option
+    from zoo_core.cli.options import quiet_option as quiet_option
+    from zoo_core.cli.options import run_argument as run_argument
+    from zoo_core.cli.options import runs_option as runs_option
+    from zoo_core.cli.options import set_option as set_option
+    from zoo_core.cli.options import yes_option as yes_option
+    from zoo_core.cli.output import Answer as Answer
+    from zoo_core.cli.output import command as command
+    from zoo_core.cli.output import group as group
+    from zoo_core.cli.output import print_fields as print_fields
+    from zoo_core.cli.output import print_table as print_table
+    from zoo_core.data.loader import Loader as Loader
+    from zoo_core.io.blocks import BlockStore as BlockStore
+    from zoo_core.io.blocks import Layout as Layout
+    from zoo_core.io.console import progress as progress
+    from zoo_core.io.console import say as say
+    from zoo_core.io.console import warn as warn
+    from zoo_core.io.documents import document_digest as document_digest
+    from zoo_core.io.documents import read_document as read_document
+    from zoo_core.io.documents import write_document as write_document
+    from zoo_core.io.files import atomic_write as atomic_write
+    from zoo_core.io.files import cache_dir as cache_dir
+    from zoo_core.io.files import file_digest as file_digest
+    from zoo_core.io.files import locked as locked
+    from zoo_core.io.files import temporary_folder as temporary_folder
+    from zoo_core.io.targets import describe as describe
+    from zoo_core.io.targets import missing_dependency as missing_dependency
+    from zoo_core.io.targets import resolve as resolve
+    from zoo_core.runs.run import Run as Run
+    from zoo_core.runs.run import runs_root as runs_root
+
+__getattr__, __all__ = lazy(
+    globals(),
+    {
+        "zoo_core.cli.options": "PATH checkpoint_option dataset_option device_option "
+        "model_argument output_option quiet_option run_argument runs_option set_option yes_option",
+        "zoo_core.cli.output": "Answer command group print_fields print_table",
+        "zoo_core.data.loader": "Loader",
+        "zoo_core.io.blocks": "BlockStore Layout",
+        "zoo_core.io.console": "progress say warn",
+        "zoo_core.io.documents": "document_digest read_document write_document",
+        "zoo_core.io.files": "atomic_write cache_dir file_digest locked temporary_folder",
+        "zoo_core.io.targets": "describe missing_dependency resolve",
+        "zoo_core.runs.run": "Run runs_root",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
