@@ -9,7 +9,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
+# Ray is large: make test-slow installs it.
+PLUGINS := $(filter-out plugins/zoo-ray/%,$(sort $(wildcard plugins/*/pyproject.toml)))
 SOURCES := $(shell find zoo zoo_core plugins/zoo-cnn/zoo_cnn -name '*.py')
 EDITABLE := -e . $(foreach plugin,$(PLUGINS),-e $(patsubst %/,%,$(dir $(plugin))))
 
@@ -54,8 +55,10 @@ test-often: $(READY)
 	  echo "Passed: --randomly-seed=$$seed"; \
 	done
 
+# A test may take half an hour here before pytest prints where it stands.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/uv pip install --python $(BIN)/python --constraint constraints.txt -e plugins/zoo-ray
+	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800
 
 lint: $(READY)
 	$(BIN)/ruff check .

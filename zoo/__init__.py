@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.loader import Batch as Batch
     from zoo_core.data.sources import Source as Source
+    from zoo_core.io.engine import Engine as Engine
+    from zoo_core.io.engine import Outcome as Outcome
+    from zoo_core.io.engine import Piece as Piece
+    from zoo_core.io.engine import Resources as Resources
+    from zoo_core.io.engine import WorkerDied as WorkerDied
+    from zoo_core.io.errors import OptionError as OptionError
     from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
     from zoo_core.io.errors import WeightsError as WeightsError
     from zoo_core.io.errors import ZooError as ZooError
@@ -66,7 +72,8 @@ __getattr__, _names = lazy(
         "zoo_core.data.datasets": "open_dataset",
         "zoo_core.data.loader": "Batch",
         "zoo_core.data.sources": "Source",
-        "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
+        "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",
+        "zoo_core.io.errors": "OptionError SourceUnavailable WeightsError ZooError",
         "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
         "zoo_core.spec.framework": "Framework",
         "zoo_core.spec.hooks": "hookimpl",

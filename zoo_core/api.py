@@ -98,6 +98,7 @@ def tune(
     workers: int = 1,
     engine: str = "local",
     address: str = "",
+    resources: Mapping[str, float] | None = None,
     device: str = "auto",
     **changes: Any,
 ) -> SearchResult:
@@ -114,7 +115,7 @@ def tune(
         kind="tune", model=model, dataset=dataset, preset=preset, space=space, train=train,
         trials=trials, settings={**(settings or {}), **changes}, runs=runs, quiet=quiet,
         searcher=searcher, startup=startup, prune=prune, recipe=recipe, workers=workers,
-        engine=engine, address=address, device=device,
+        engine=engine, address=address, resources=resources or {}, device=device,
     )  # fmt: skip
 
 
@@ -129,6 +130,9 @@ def sweep(
     runs: str | Path | None = None,
     quiet: bool = False,
     workers: int = 1,
+    engine: str = "local",
+    address: str = "",
+    resources: Mapping[str, float] | None = None,
     device: str = "auto",
     **changes: Any,
 ) -> SearchResult:
@@ -138,7 +142,8 @@ def sweep(
     """
     return _search(
         kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,
-        settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, device=device,
+        settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, engine=engine,
+        address=address, resources=resources or {}, device=device,
     )  # fmt: skip
 
 

@@ -142,3 +142,14 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
             summary="A head on a frozen backbone, whose features are computed once and kept",
         ),
     ]
+
+
+@zoo.hookimpl
+def zoo_engines():  # type: ignore[no-untyped-def]
+    return [
+        zoo.EngineEntry(
+            name="local",
+            target="zoo_core.io.engine:Local",
+            summary="Processes of this machine, which share the images",
+        )
+    ]

@@ -23,6 +23,7 @@ HIDDEN = ("tags", "capabilities", "distribution", "version", "reference")
 @click.argument("text", default="")
 @click.option("--datasets", "sort", flag_value="datasets", help="Show datasets.")
 @click.option("--trainers", "sort", flag_value="trainers", help="Show trainers.")
+@click.option("--engines", "sort", flag_value="engines", help="Show engines.")
 @click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
 @click.option("--kind", "--task", type=click.Choice(KINDS), help="Only what does this task.")
@@ -78,7 +79,7 @@ def summary(label: str, entry: Any) -> dict[str, Any]:
         row["capabilities"] = tuple(entry.capabilities)
     elif isinstance(entry, DatasetEntry):
         row |= dataset_facts(entry) | {"tags": entry.tags, "reference": entry.reference}
-    else:
+    elif isinstance(entry, TrainerEntry):
         row["framework"] = entry.framework
     return row | {
         "plugin": plugin_of(entry),

@@ -15,6 +15,7 @@ from zoo_core.cli.options import (
     PATH,
     complete_runs,
     dataset_option,
+    engine_options,
     model_argument,
     set_option,
     training_options,
@@ -134,9 +135,7 @@ def trained(result: Result) -> Answer:
 @click.option("--seed", type=int, help="As --set seed=N.")
 @set_option("Any other setting of all trials.")
 @click.option("--train", is_flag=True, help="Then train the best on everything.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Trials at a time.")
-@click.option("--engine", default="local", show_default=True, help="local or ray.")
-@click.option("--address", default="", help="Of a Ray cluster that runs already.")
+@engine_options
 @click.option("--resume", default="", help="Go on with this search: a path, a name or latest.")
 @training_options
 @click.pass_context
@@ -167,7 +166,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
 @click.option("--epochs", type=int, help="As --set epochs=N.")
 @click.option("--seed", type=int, help="As --set seed=N.")
 @set_option("Any other setting of all runs.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Runs at a time.")
+@engine_options
 @click.option("--resume", default="", help="Go on with this sweep: a path, a name or latest.")
 @training_options
 @click.pass_context

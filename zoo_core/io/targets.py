@@ -19,7 +19,6 @@ EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
     "report": Extra("pictures in reports", ("matplotlib", "sklearn")),
     "tune": Extra("zoo tune", ("hyperopt",)),
-    "ray": Extra("zoo tune on several machines", ("ray",)),
     "distributed": Extra("training in several processes", ("accelerate",)),
     "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),
 }
