@@ -88,7 +88,7 @@ def test_the_same_seed_gives_the_same_pictures(trained, zoo_there):
         done = zoo_there(
             "generate", run_of(trained, "vae"), "--n", "9", *arguments, "-o", f"{name}.png"
         )
-        assert done.stdout == f"Picture: {name}.png\n"
+        assert done.stdout == f"Samples: {name}.png\n"
     a, b, c = (pixels(trained / f"{name}.png") for name in "abc")
     assert np.array_equal(a, b)
     assert a.shape == c.shape and not np.array_equal(a, c)

@@ -25,7 +25,7 @@ CIFAR = made.cifar_arrays()
 
 @pytest.fixture(autouse=True)
 def small_classics(tmp_path, monkeypatch):
-    """The real entries and sources, for a few made-up pictures."""
+    """The real entries and sources, for a few made-up images."""
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(classic, "MNIST_SHAPE", made.MNIST_SHAPE)
     monkeypatch.setattr(classic, "CIFAR10_BATCH", made.CIFAR_BATCH)

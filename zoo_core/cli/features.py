@@ -34,7 +34,7 @@ ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete
 def features_command() -> None:
     """Show, compute and export the features of frozen backbones.
 
-    A frozen backbone sees every picture once; what it says of it is kept here. ID is what
+    A frozen backbone sees every image once; what it says of it is kept here. ID is what
     `zoo features list` shows first, or the beginning of it.
 
     Example:
@@ -53,10 +53,10 @@ def list_() -> Answer:
 
     def show() -> None:
         for row in rows:
-            row["size"] = size(row["bytes"])
+            row["size"], row["images"] = size(row["bytes"]), row.get("pictures")
             if "used" in row:  # people read their own time, programs the one that all share
                 row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
-        columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#pictures", "#width",
+        columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#images", "#width",
                    "dtype", "#size", "used", "state"]  # fmt: skip
         empty = "There are no features yet; training a frozen model computes them."
         print_table(columns, rows, empty=empty)

@@ -28,11 +28,11 @@ COMMANDS = {
     "tune": ("train", "Search the settings that train a model best."),
     "sweep": ("train", "Train a model with every combination of some settings."),
     "evaluate": ("use", "Measure a trained run: loss, accuracy, and what else its task has."),
-    "predict": ("use", "Say what is on pictures."),
-    "generate": ("use", "Draw pictures from a generative model."),
+    "predict": ("use", "Classify images."),
+    "generate": ("use", "Generate samples with a generative model."),
     "attention": ("use", "Draw where a transformer looks, layer by layer."),
     "report": ("runs", "Write the report of a run again."),
-    "compare": ("runs", "Compare runs in one table and one picture."),
+    "compare": ("runs", "Compare runs in one table and one plot."),
     "runs": ("runs", "Show the runs that there are, newest last."),
     "pull": ("weights", "Bring weights to this machine and check them."),
     "publish": ("publish", "Publish the weights of a run, with a card."),
@@ -52,7 +52,7 @@ EPILOG = """\b
 Examples:
   zoo list                              what can be trained
   zoo train cnn                         train it, on CIFAR-10
-  zoo train cnn --dataset ./pictures    or on your own pictures
+  zoo train cnn --dataset ./my_images   or on your own images
   zoo predict latest cat.jpg            use it
 
 \b

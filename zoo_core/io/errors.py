@@ -49,7 +49,7 @@ class MissingDependency(ZooError):
 
 
 class DataError(ZooError):
-    """Pictures or labels that are missing, cannot be read, or are not what they should be."""
+    """Images or labels that are missing, cannot be read, or are not what they should be."""
 
 
 class SourceUnavailable(DataError):

@@ -17,7 +17,7 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
-    "report": Extra("pictures in reports", ("matplotlib", "sklearn")),
+    "report": Extra("plots in reports", ("matplotlib", "sklearn")),
     "tune": Extra("zoo tune", ("hyperopt",)),
     "ray": Extra("zoo tune on several machines", ("ray",)),
     "distributed": Extra("training in several processes", ("accelerate",)),

@@ -240,12 +240,12 @@ def check_generation(name: str, **options: Any) -> None:
     except errors.PluginError as error:
         raise Finding(
             str(error),
-            "`zoo generate` and the pictures of a run need it",
+            "`zoo generate` and the plots of a run need it",
             "give back an array of (samples, channels, height, width)",
         ) from error
     if not np.array_equal(one, two):
         raise Finding(
-            f"{name} draws other pictures from the same noise",
+            f"{name} draws other samples from the same noise",
             "nobody could draw a sample again, or compare two epochs",
             "put the model into evaluation, and draw nothing at random in `draw`",
         )

@@ -235,7 +235,7 @@ class Loop:
         try:
             samples = open_sampler(job.entry, model, job.preprocess, classes).sheet()
             write_sheet(path, samples.images, samples.names, columns=SHEET_COLUMNS, title=title)
-        except Exception as error:  # a plugin's code; the training is worth more than a picture
+        except Exception as error:  # a plugin's code; the training matters more than samples
             self.sheet_every = 0
             job.display.warn(f"no samples are drawn in this run: {describe(error)}")
 

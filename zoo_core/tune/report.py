@@ -203,7 +203,7 @@ def _facts(
         "best": f"{settings_text(best.parameters)} (number {best.number})",
         "best validation loss": plan.kind == "tune" and f"{best.loss:.4f} in epoch {best.epoch}",
         "trained on everything": scores and f"{document['trained']}: {scores}",
-        "pictures": f"{data['train']:,} for training, {data['validation']:,} for validation",
+        "images": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
         "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
