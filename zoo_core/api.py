@@ -101,7 +101,7 @@ def tune(
     device: str = "auto",
     **changes: Any,
 ) -> SearchResult:
-    """Search the settings that train a model best, and train with them where `train` is True.
+    """Search for the settings that train a model best, and train with them where `train` is True.
 
         found = zoo.tune("cnn", space={"lr": "log:1e-4:1e-2", "batch_size": [64, 128]}, trials=20)
         found.best.parameters, found.recipe, found.path

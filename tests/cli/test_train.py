@@ -148,8 +148,8 @@ def test_hooks_hear_of_the_run_and_a_logger_that_raises_is_dropped(
     done = zoo_command(
         "train", "mlp", *SMALL, "--lr", "1e30", "--set", "optimizer=sgd", status=1, **env
     )
-    assert "\nfailed the loss was no finite number" in done.stderr
-    assert "Error: the loss was no finite number in epoch 1" in done.stderr
+    assert "\nfailed the loss was not a finite number" in done.stderr
+    assert "Error: the loss was not a finite number in epoch 1" in done.stderr
 
 
 @pytest.fixture

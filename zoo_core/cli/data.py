@@ -226,7 +226,7 @@ def show(
     captions = [data.classes[label] for label in labels]
     columns = len(data.classes) if 4 <= len(data.classes) <= 12 else None
     title = f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}"
-    path = output or Path(f"{Path(data.name).name or 'images'}-{split}.png")
+    path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")
     images = chosen.images[picked]
     with os_errors(f"{path} could not be written"):
         width, height = write_sheet(path, images, captions, columns=columns, title=title)

@@ -134,7 +134,7 @@ def remove(ids: tuple[str, ...], max_size: str) -> Answer:
     removed = [(file, file.remove()) for file in files]
     rows = [{"id": file.id, "bytes": used, "path": file.path} for file, used in removed]
     lines = [f"{file.id}: deleted, {size(used)}" for file, used in removed]
-    return Answer(rows, "\n".join(lines) if lines else lambda: note("Nothing had to go."))
+    return Answer(rows, "\n".join(lines) if lines else lambda: note("There is nothing to remove."))
 
 
 @features_command.command()
@@ -216,5 +216,5 @@ def parse_size(text: str) -> int:
     """`500MB`, `5 GB`, `1000`: bytes."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)b?", text.strip().lower())
     if found is None:
-        raise UsageError(f"{text!r} is no size", "write 500MB or 5GB")
+        raise UsageError(f"{text!r} is not a size", "write 500MB or 5GB")
     return int(float(found[1]) * 1000 ** ("", "k", "m", "g", "t").index(found[2]))

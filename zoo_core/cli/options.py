@@ -101,7 +101,7 @@ checkpoint_option = click.option(
     show_default=True,
     metavar="SECONDS",
     callback=_above_zero,
-    help="How much work a kill may cost.",
+    help="Save this often; a kill costs at most this.",
 )
 
 

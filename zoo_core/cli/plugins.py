@@ -22,7 +22,7 @@ COLORS = {"ok": "green", "found": "red", "skipped": "yellow"}
 @click.option("--traceback", is_flag=True, help="Show where a plugin failed.")
 @click.option("--requirements", is_flag=True, help="Print them as a requirements file for pip.")
 def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
-    """Show the installed plugins and what became of each.
+    """List the installed plugins and their state.
 
     A plugin is ok, failed, disabled (by ZOO_PLUGINS or ZOO_DISABLE_PLUGINS), in conflict with
     another of the same id, or incompatible: made for a newer zoo. NAME shows one of them.

@@ -52,7 +52,7 @@ class TextOrCommand(Group):
 @runs_option
 @click.pass_context
 def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | None:
-    """Show the runs that there are, newest last.
+    """List the runs, newest last.
 
     TEXT is a pattern such as "cnn-*", or a word to look for in name, model, dataset and status.
 
@@ -84,7 +84,7 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
         if any(s.shown_status == "running?" for s in found):
             note(
                 f"\nrunning?: nothing was written for {QUIET // 60} minutes. Either it is slow, or "
-                "it was killed; zoo train --resume RUN would go on."
+                "it was killed; zoo train --resume RUN continues it."
             )
 
     return Answer(found, show)

@@ -23,7 +23,7 @@ STEPS = 8  # of an interpolation
 @click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
 @runs_option
 def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> Answer:
-    """Measure a trained run: loss, accuracy, and what else its task has.
+    """Measure a trained run: loss, accuracy and the other metrics of its task.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
 
@@ -85,7 +85,7 @@ def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | 
 @click.option("--class", "condition", default="", help="Only this class; otherwise all in turn.")
 @click.option("--n", "count", type=click.IntRange(1, 10_000), default=64, show_default=True,
               help="Samples; an interpolation has a row for each eight.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For the noise.")
 @click.option("--interpolate", is_flag=True, help="Rows that lead from one sample to another.")
 @click.option("--distance", "classifier", default="",
               help="Also measure the feature distance, with this trained classifier.")  # fmt: skip
@@ -153,7 +153,7 @@ def generate_command(
 @click.argument("image", type=click.Path(path_type=Path))
 @output_option(".png", ".pdf", ".svg", default="attention.png",
                help="The plot to write: .png, .pdf or .svg.")  # fmt: skip
-@click.option("--heads", is_flag=True, help="Each head alone, not their mean.")
+@click.option("--heads", is_flag=True, help="Draw each head, not their mean.")
 @runs_option
 def attention_command(
     run: str, image: Path, output: Path, heads: bool, runs: Path | None

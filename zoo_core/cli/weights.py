@@ -41,7 +41,7 @@ def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -
             rows.append(row | {"manifest": who})
     empty = f"None of the {len(listed)} weights matches; zoo list --weights shows them all."
     if not listed:
-        empty = "No installed plugin brings weights along. pip install zoo-cnn would be a start."
+        empty = "No installed plugin brings weights along. Start with: pip install zoo-cnn"
 
     def show() -> None:
         for row in rows:

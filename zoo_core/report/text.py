@@ -69,13 +69,13 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         "Samples": [*show("samples.png"), *samples_by_epoch(facts.run)],
         "Codes": show("reconstructions.png", "latent.png"),
         "Plots": [
-            *([caption + "what it is."] if "predictions.png" in drawn else ()),
+            *([caption + "the true class."] if "predictions.png" in drawn else ()),
             *show("predictions.png", "mistakes.png"),
             *plots_of_others(facts.run),
         ],
         "Hyper-parameters": [
-            f"Recipe `{facts.document.get('recipe_name') or 'default'}`; what is not here is as in "
-            "a recipe without settings.",
+            f"Recipe `{facts.document.get('recipe_name') or 'default'}`; settings that are not "
+            "listed have their defaults.",
             table(what_it_sets(facts.document["recipe"]).items()),
         ],
         "Structure": structure(facts),
@@ -100,7 +100,7 @@ def opening(facts: Facts) -> list[str]:
     if summary.status != "complete":
         told = f"**Not finished**: {summary.epochs} of {summary.planned} epochs done"
         going = summary.shown_status == "running"
-        resume = f". `zoo train --resume {summary.run}` goes on."
+        resume = f". `zoo train --resume {summary.run}` continues it."
         parts.append(told + (", still running." if going else resume))
     if summary.error:
         parts.append(f"It failed: {plain(summary.error).rstrip('.')}.")

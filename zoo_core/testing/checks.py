@@ -77,7 +77,7 @@ def check_loads(plugin: str) -> None:
     if record.state != "ok":
         raise Finding(
             f"plugin {plugin!r} is {record.state}: {record.reason}",
-            "the zoo goes on without it: nothing that it provides can be used",
+            "the zoo continues without it: nothing that it provides can be used",
             REMEDIES.get(record.state, fix),
         )
 

@@ -87,7 +87,7 @@ class Job:
         cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)
         if not mixes and (self.recipe.mixup or cutmix):
             raise OptionError(
-                f"the task of model {self.entry.name!r} knows no mixed images",
+                f"the task of model {self.entry.name!r} does not support mixed images",
                 "leave out mixup and cutmix",
             )
 

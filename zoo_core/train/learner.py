@@ -59,7 +59,7 @@ class Learner:
         return {"backend": "numpy"}
 
     def first_bad_step(self) -> int | None:
-        """The first step whose loss was no finite number."""
+        """The first step whose loss was not a finite number."""
         return self.bad_step
 
     def sum_over(self, values: np.ndarray) -> np.ndarray:

@@ -186,7 +186,7 @@ class Loop:
         last = self.checkpoints.latest_path() if self.checkpoints else None
         saved = f"the last good checkpoint is {last}" if last else "no checkpoint was saved before"
         raise TrainingError(
-            f"the loss was no finite number in epoch {epoch + 1}, step {step + 1}, at lr {lr:g}",
+            f"the loss was not a finite number in epoch {epoch + 1}, step {step + 1}, at lr {lr:g}",
             f"a smaller lr or clip_grad may help; {saved}",
         )
 

@@ -232,7 +232,7 @@ def test_clusters_change_nothing_of_how_a_vae_learns(tmp_path):
         ("vae", {"preprocess": {"mean": 0.5, "std": 0.5}}, "mean=0 and preprocess.std=1"),
         ("vae", {"model": {"output": "tanh"}}, "preprocess.mean=0.5 and preprocess.std=0.5"),
         ("vae", {"model": {"image_size": 20}}, "multiple of 8, not 20"),
-        ("vae", {"mixup": 0.2}, "no mixed images"),
+        ("vae", {"mixup": 0.2}, "mixed images"),
         ("vae", {"task": {"gamma": 1}}, "no option 'gamma'"),
     ],
 )
