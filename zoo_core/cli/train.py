@@ -175,8 +175,8 @@ def sweep_command(ctx: click.Context, /, **given: Any) -> Answer:
     """Train a model with every combination of some settings.
 
     Each combination is a run with weights and test figures. A run that fails or learns nothing is
-    a row of the table, not the end. The best is chosen by validation accuracy where the recipe has
-    a validation_fraction, and otherwise by test accuracy.
+    a row of the table; the sweep continues. The best run is chosen by validation accuracy if the
+    recipe has a validation_fraction, otherwise by test accuracy.
 
     Examples:
       zoo sweep fashion_cnn --grid lr=0.001,0.01,0.1 --grid optimizer=adam,sgd

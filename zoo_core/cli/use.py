@@ -100,8 +100,8 @@ def generate_command(
 
     RUN is a path, a name in the runs folder, latest, or weights. The same seed gives the same
     samples. The feature distance compares samples with the test set by what a trained
-    classifier sees in them: smaller is nearer. It is not FID, and compares with figures of the same
-    weights.
+    classifier sees in them: smaller is nearer. It is not FID; compare it only with figures of
+    the same weights.
 
     Examples:
       zoo generate latest --class frog --n 16 --seed 3 -o frogs.png
@@ -196,7 +196,7 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
     """Write a trained model as ONNX or as a torch program.
 
     REF is a run or weights. The written file is run on a few images and compared with the model;
-    only if it says the same is it kept. Its input is what the model's preprocessing makes.
+    it is kept only if both agree. Its input is the output of the model's preprocessing.
 
     Examples:
       zoo export cnn.cifar10 -o cnn.onnx

@@ -69,7 +69,7 @@ class HubError(WeightsError):
 
 
 class TrainingError(ZooError):
-    """A run stopped before its end: its loss is no number, its memory or its disk ran out."""
+    """A run stopped before its end: its loss is not a number, or memory or disk space ran out."""
 
 
 class Interrupted(ZooError):

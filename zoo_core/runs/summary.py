@@ -203,6 +203,6 @@ def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list
 
 
 def number(value: Any) -> float | None:
-    """The value if it is a finite number: NaN is no result, and no JSON either."""
+    """The value if it is a finite number: NaN is neither a result nor JSON."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return value if good else None

@@ -310,6 +310,6 @@ def check_dataset(name: str) -> None:
     digests.pop("classes")  # these are in the entry
     raise Finding(
         f"{name} does not say which bytes it is made of",
-        "whoever fetches it next year cannot know whether it is still the same data",
+        "nobody who fetches it later can know whether it is still the same data",
         f"write digests={digests!r} into the entry",
     )

@@ -1,4 +1,4 @@
-"""The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
+"""The one training loop: fit, epoch, step. It uses no framework; a Learner does the arithmetic.
 
 A run depends on the recipe, the position (epoch, batch) and the learner's state alone, so one that
 is killed and resumed ends with the same bytes.

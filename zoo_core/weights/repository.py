@@ -89,7 +89,7 @@ class Folder:
         FOLDER/<revision>/...        the three files
 
     A revision is a digest of its files. It appears as a whole, never changes, and `main` moves to
-    it in one step: whoever reads meanwhile sees the old one or the new one.
+    it in one step: a reader sees the old one or the new one.
     """
 
     def __init__(self, path: Path) -> None:
