@@ -137,7 +137,7 @@ def test_names_that_several_conditions_share_are_numbered():
     [
         ({"condition": 6}, "by its name, not by 6"),
         ({"seed": -1}, "a seed is 0 or more"),
-        ({"count": 0}, "at least one sample"),
+        ({"count": 0}, "number of samples must be at least 1"),
     ],
 )
 def test_mistakes_in_python_get_a_sentence_too(trained, monkeypatch, mistake, sentence):

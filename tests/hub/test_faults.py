@@ -47,7 +47,7 @@ def test_a_500_on_the_file_alone(online):
     ("status", "code", "words"),
     [
         (401, "", "there is no repository"),
-        (403, "", "you may not"),
+        (403, "", "you do not have the permission"),
         (404, "RepoNotFound", "there is no repository"),
         (403, "GatedRepo", "is gated: you need access"),
         (404, "RevisionNotFound", "has no such revision"),
