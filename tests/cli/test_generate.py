@@ -136,7 +136,7 @@ def test_names_that_several_conditions_share_are_numbered():
     "mistake, sentence",
     [
         ({"condition": 6}, "by its name, not by 6"),
-        ({"seed": -1}, "a seed is 0 or more"),
+        ({"seed": -1}, "the seed at least 0"),
         ({"count": 0}, "number of samples must be at least 1"),
     ],
 )

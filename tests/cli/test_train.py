@@ -200,7 +200,7 @@ def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_pat
         (["cnn", "--epochs", "0"], "Error: epochs must be a whole number of at least 1, not 0."),
         (["cnn", "--set", "patience=3"], "Error: patience and restore_best need a validation"),
         (["cnn", "--dataset", "cifar"], "Error: there is no dataset 'cifar'.\nHint: did you mean "),
-        (["cnn", "--resume", "latest"], "Error: --resume goes on with the settings of the run"),
+        (["cnn", "--resume", "latest"], "Error: --resume keeps the settings of the run"),
         (["--resume", "latest"], "Error: there is no run in runs."),
         (["--resume", "nothing"], "Error: there is no run 'nothing' in runs."),
         (["cnn", "--config", "no.toml"], "Error: no.toml cannot be read: No such file"),

@@ -327,7 +327,7 @@ def test_a_client_that_is_not_installed_is_named(work, monkeypatch):
 
 def test_a_client_that_leaves_nothing_is_noticed(tmp_path, work, monkeypatch):
     fake(tmp_path, monkeypatch, "npm", "exit 0")
-    with pytest.raises(SourceUnavailable, match="left no .tgz file"):
+    with pytest.raises(SourceUnavailable, match="wrote no .tgz file"):
         sources.npm_pack("x@1", work)
 
 

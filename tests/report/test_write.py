@@ -129,7 +129,7 @@ def test_names_are_shown_as_they_are(tmp_path):
     ("status", "sentence"),
     [
         ("running", "**Not finished**: 3 of 12 epochs done, still running."),
-        ("interrupted", "`zoo train --resume cnn-made_up-20261116T101500Z` goes on."),
+        ("interrupted", "`zoo train --resume cnn-made_up-20261116T101500Z` continues it."),
         ("failed", "It failed: the loss is NaN."),
     ],
 )
