@@ -81,7 +81,7 @@ def _torch() -> Iterator[Diagnosis]:
         machine, quick = import_target("zoo_core.torch.learner:describe_machine")()
     except Exception as error:
         words = f"torch cannot be imported: {describe(error)}"
-        yield Diagnosis("torch", "problem", words, "install it again")
+        yield Diagnosis("torch", "problem", words, "pip install --force-reinstall torch")
         return
     yield Diagnosis("torch", "ok", machine)
     waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
@@ -127,7 +127,7 @@ def _weights() -> Iterator[Diagnosis]:
 def _clients() -> Iterator[Diagnosis]:
     """What datasets can be fetched with where their official hosts are out of reach."""
     found = [client for client in ("npm", "apt-get", "pip") if shutil.which(client)]
-    words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
+    words = f"{', '.join(found)}: they fetch data when its own hosts cannot be reached"
     if not found:
         words = "neither npm, apt-get nor pip: data from its own hosts"
     yield Diagnosis("registries", "ok" if found else "note", words)
@@ -158,7 +158,7 @@ def _hub() -> Iterator[Diagnosis]:
         name = HfApi(endpoint=endpoint()).whoami()["name"]
     except Exception as error:  # of three libraries, see hub/hf.py
         words = f"{endpoint()} does not accept your token: {describe(error)[:200]}"
-        hint = "hf auth login; with a bad token not even public weights can be pulled"
+        hint = "hf auth login; a bad token blocks public weights too"
         yield Diagnosis("hub", "problem", words, hint)
     else:
         yield Diagnosis("hub", "ok", f"{endpoint()} is reachable; signed in as {name}")

@@ -79,7 +79,7 @@ def test_tune_then_train_then_train_the_same_again(zoo_command, zoo_here, tmp_pa
     assert digest == run["result"]["model"]["sha256"]
 
     report = (search / "report.md").read_text()
-    assert "1 recipe, 4 random, 3 tpe" in report and "epochs spared" in report
+    assert "1 recipe, 4 random, 3 tpe" in report and "epochs saved" in report
     assert (search / "pictures" / "trials.png").exists()
     assert (search / "pictures" / "curves.png").exists()
     # The folder of a search is no run, and does not disturb them.
@@ -101,7 +101,7 @@ def test_pruning_stops_trials_and_is_the_same_each_time(small):
     assert {t.status for t in whole.trials} == {"complete"}
     assert sum(t.epochs for t in one.trials) < sum(t.epochs for t in whole.trials)
     assert one.best.parameters == whole.best.parameters
-    assert "epochs spared: about" in one.report.read_text()
+    assert "epochs saved: about" in one.report.read_text()
     assert "spared" not in whole.report.read_text()
 
 
@@ -144,7 +144,7 @@ def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     sweep = only(tmp_path / "runs", "sweep-mlp-*")
     rows = done.stdout.splitlines()
     assert rows[0].split()[:3] == ["RUN", "LR", "OPTIMIZER"]
-    assert rows[1].endswith("best") and "failed: the loss was no finite number" in rows[4]
+    assert rows[1].endswith("best") and "failed: the loss was not a finite number" in rows[4]
     assert (sweep / "pictures" / "axes.png").exists()
     assert (sweep / "pictures" / "curves.png").exists()
     # Every run is one: it has weights, and can be evaluated.
@@ -186,7 +186,7 @@ def test_bad_input_is_a_sentence_and_changes_nothing(
     ("asked", "sentence"),
     [
         ({"space": {"model.dropout": "uniform:0:3"}}, "cannot be built with these options"),
-        ({"subset": 0.001}, "images leaves none for validation"),
+        ({"subset": 0.001}, "images leaves no image for validation"),
         ({"device": "tpu"}, "tpu"),
         ({"space": {"task.beta": [1, 2]}, "searcher": "grid"}, "has no option 'beta'"),
         ({"augment": ("flop",)}, "flop"),

@@ -88,7 +88,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
         zoo.DatasetEntry(
             name="image_folder",
             target="zoo_core.data.image_folder:image_folder",
-            summary="Your own pictures; write ./folder in place of a name",
+            summary="Your own images; write ./folder in place of a name",
             config={
                 "path": None,
                 "image_size": None,

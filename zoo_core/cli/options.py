@@ -102,7 +102,7 @@ checkpoint_option = click.option(
     show_default=True,
     metavar="SECONDS",
     callback=_above_zero,
-    help="How much work a kill may cost.",
+    help="Save this often; a kill costs at most this.",
 )
 
 
@@ -123,7 +123,7 @@ def engine_options(command: Any) -> Any:
         "--engine", default="local", show_default=True, shell_complete=complete_engines,
         help="Where they run; zoo list --engines.",
     )  # fmt: skip
-    address = click.option("--address", default="", help="Of a cluster that runs already.")
+    address = click.option("--address", default="", help="Address of a running cluster.")
     resources = click.option(
         "--resources", default="", callback=_amounts, metavar="cpus=2,gpus=0.5,memory=4e9",
         help="What each needs for itself.",

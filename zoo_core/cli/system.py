@@ -55,7 +55,7 @@ def clear(kinds: tuple[str, ...], yes: bool) -> None:
         return
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("nobody is there to be asked", "--yes deletes without asking")
+            raise UsageError("cannot ask without a terminal", "--yes deletes without asking")
         names = ", ".join(kinds or CACHES)
         click.confirm(f"Delete {size(used)} of {names} in {cache_root()}?", abort=True, err=True)
     for folder in folders:
@@ -75,9 +75,9 @@ def measure(folder: Path) -> tuple[int, int]:
 
 
 @command()
-@click.option("--offline", is_flag=True, help="Leave the network alone.")
+@click.option("--offline", is_flag=True, help="Do not use the network.")
 def doctor_command(offline: bool) -> Answer:
-    """Say what is installed, reachable and writable, and what to do about the rest.
+    """Check what is installed, reachable and writable, and say how to fix the rest.
 
     Exits with 1 if there is a problem; a note is not a problem.
 

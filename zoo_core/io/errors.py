@@ -49,7 +49,7 @@ class MissingDependency(ZooError):
 
 
 class DataError(ZooError):
-    """Pictures or labels that are missing, cannot be read, or are not what they should be."""
+    """Images or labels that are missing, cannot be read, or are not what they should be."""
 
 
 class SourceUnavailable(DataError):
@@ -69,7 +69,7 @@ class HubError(WeightsError):
 
 
 class TrainingError(ZooError):
-    """A run stopped before its end: its loss is no number, its memory or its disk ran out."""
+    """A run stopped before its end: its loss is not a number, or memory or disk space ran out."""
 
 
 class Interrupted(ZooError):

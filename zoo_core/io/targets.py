@@ -17,7 +17,7 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
-    "report": Extra("pictures in reports", ("matplotlib", "sklearn")),
+    "report": Extra("plots in reports", ("matplotlib", "sklearn")),
     "tune": Extra("zoo tune", ("hyperopt",)),
     "distributed": Extra("training in several processes", ("accelerate",)),
     "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),

@@ -77,7 +77,7 @@ def check_loads(plugin: str) -> None:
     if record.state != "ok":
         raise Finding(
             f"plugin {plugin!r} is {record.state}: {record.reason}",
-            "the zoo goes on without it: nothing that it provides can be used",
+            "the zoo continues without it: nothing that it provides can be used",
             REMEDIES.get(record.state, fix),
         )
 
@@ -243,12 +243,12 @@ def check_generation(name: str, **options: Any) -> None:
     except errors.PluginError as error:
         raise Finding(
             str(error),
-            "`zoo generate` and the pictures of a run need it",
+            "`zoo generate` and the plots of a run need it",
             "give back an array of (samples, channels, height, width)",
         ) from error
     if not np.array_equal(one, two):
         raise Finding(
-            f"{name} draws other pictures from the same noise",
+            f"{name} draws other samples from the same noise",
             "nobody could draw a sample again, or compare two epochs",
             "put the model into evaluation, and draw nothing at random in `draw`",
         )
@@ -313,6 +313,6 @@ def check_dataset(name: str) -> None:
     digests.pop("classes")  # these are in the entry
     raise Finding(
         f"{name} does not say which bytes it is made of",
-        "whoever fetches it next year cannot know whether it is still the same data",
+        "nobody who fetches it later can know whether it is still the same data",
         f"write digests={digests!r} into the entry",
     )

@@ -227,13 +227,13 @@ def _facts(
         "best": f"{settings_text(best.parameters)} (number {best.number})",
         "best validation loss": plan.kind == "tune" and f"{best.loss:.4f} in epoch {best.epoch}",
         "trained on everything": scores and f"{document['trained']}: {scores}",
-        "pictures": f"{data['train']:,} for training, {data['validation']:,} for validation",
+        "images": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
         "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
         + ", ".join(f"{count} {source}" for source, count in sources),
         "failed": states["failed"] and str(states["failed"]),
-        "pruned": plan.prune and f"{states['pruned']}; epochs spared: {_spared(plan, trials)}",
+        "pruned": plan.prune and f"{states['pruned']}; epochs saved: {_spared(plan, trials)}",
         "epochs": f"{sum(trial.epochs for trial in trials)} in all trials",
         "time": f"{duration(sum(trial.seconds for trial in trials))} of training",
         "workers": (plan.workers > 1 or plan.engine != "local")
@@ -253,7 +253,7 @@ def _spared(plan: SearchPlan, trials: Sequence[Trial]) -> str:
         return f"at most {most}"
     usual = sum(ended) / len(ended)
     about = round(sum(max(0.0, usual - epochs) for epochs in pruned))
-    return f"about {about}, had they run as long as the others on average; at most {most}"
+    return f"about {about} if they had run as long as the average trial; at most {most}"
 
 
 def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int) -> list[str]:

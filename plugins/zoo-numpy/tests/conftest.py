@@ -80,7 +80,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """make_job("lenet_numpy", lr=0.1): a Job on grey synthetic pictures, without a run."""
+    """make_job("lenet_numpy", lr=0.1): a Job on grey synthetic images, without a run."""
     from zoo_core.data.datasets import open_dataset
     from zoo_core.spec.settings import override
     from zoo_core.train.builder import build_job

@@ -179,7 +179,7 @@ def test_the_seed_decides_the_weights(make_job):
 def test_a_loss_that_is_no_number_stops_it_with_a_sentence(make_job):
     job = make_job("fcn_numpy", optimizer="sgd", lr=1e30)
     model = NumpyTrainer().build(job.entry, job.config)
-    with pytest.raises(TrainingError, match="no finite number in epoch 1"):
+    with pytest.raises(TrainingError, match="not a finite number in epoch 1"):
         Loop(NumpyLearner(job, model), job).fit()
 
 

@@ -1,4 +1,4 @@
-"""The autoencoders do what they say, each of them, on pictures small enough to be quick."""
+"""The autoencoders do what they say, each of them, on images small enough to be quick."""
 
 import math
 from dataclasses import replace
@@ -60,7 +60,7 @@ def test_the_error_is_of_pixels_from_0_to_1_whatever_the_model_is_given():
     torch.manual_seed(0)
     unit, wide = VAE(**SMALL), VAE(**SMALL, output="tanh")
     wide.load_state_dict(unit.state_dict())
-    with torch.no_grad():  # tanh(x) is 2 sigmoid(2 x) - 1: the same picture, in the other range
+    with torch.no_grad():  # tanh(x) is 2 sigmoid(2 x) - 1: the same image, in the other range
         wide.decoder[-1][0].weight.mul_(0.5)
         wide.decoder[-1][0].bias.mul_(0.5)
     one, other = batch(), batch()
@@ -232,7 +232,7 @@ def test_clusters_change_nothing_of_how_a_vae_learns(tmp_path):
         ("vae", {"preprocess": {"mean": 0.5, "std": 0.5}}, "mean=0 and preprocess.std=1"),
         ("vae", {"model": {"output": "tanh"}}, "preprocess.mean=0.5 and preprocess.std=0.5"),
         ("vae", {"model": {"image_size": 20}}, "multiple of 8, not 20"),
-        ("vae", {"mixup": 0.2}, "no mixed pictures"),
+        ("vae", {"mixup": 0.2}, "mixed images"),
         ("vae", {"task": {"gamma": 1}}, "no option 'gamma'"),
     ],
 )
