@@ -18,7 +18,7 @@ from typing import Literal
 from zoo_core import __version__
 from zoo_core.io.console import size
 from zoo_core.io.errors import SourceUnavailable
-from zoo_core.io.files import CACHES, cache_dir, cache_root, user_manifest
+from zoo_core.io.files import cache_dir, cache_root, caches, user_manifest
 from zoo_core.io.process import CALM, WAITING
 from zoo_core.io.targets import EXTRAS, describe, import_target
 from zoo_core.runs.run import runs_root
@@ -96,7 +96,7 @@ def _torch() -> Iterator[Diagnosis]:
 
 def _folders() -> Iterator[Diagnosis]:
     """Whether the cache and the runs, or the folders they would be made in, take a file."""
-    here = [kind for kind in CACHES if cache_dir(kind).is_dir()]
+    here = [kind for kind in caches() if cache_dir(kind).is_dir()]
     for about, folder, holds, setting in (
         ("cache", cache_root(), f"holds {', '.join(here)}; " if here else "empty; ", "ZOO_CACHE"),
         ("runs", runs_root().absolute(), "", "--runs or ZOO_RUNS"),

@@ -113,7 +113,3 @@ class Finding(AssertionError):
     def __init__(self, what: str, why: str, fix: str) -> None:
         super().__init__(f"{what}.\n  Why it matters: {why}.\n  To fix it: {fix}.")
         self.what, self.why, self.fix = what, why, fix
-
-
-class Skipped(Exception):
-    """Raised by a check that cannot be made here; the message says why."""

@@ -34,7 +34,7 @@ def import_target(target: str) -> Any:
 
 
 def resolve(target: str, needed_for: str) -> Any:
-    """As import_target, with a sentence for the person who asked when it cannot be imported."""
+    """The object that a target names; a ZooError says what it was needed for if there is none."""
     try:
         return import_target(target)
     except ModuleNotFoundError as error:

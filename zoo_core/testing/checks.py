@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import SkipTest
 
 import numpy as np
 
@@ -16,14 +17,19 @@ from zoo_core.data.dataset import check_arrays
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io import errors
-from zoo_core.io.errors import Finding, Skipped, ZooError, did_you_mean
+from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
 from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.plugins import SLOW, load_plugins
+from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import merge, override
+from zoo_core.train.builder import build_job
+from zoo_core.train.display import Display
+from zoo_core.train.job import Job
 from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
 from zoo_core.use.load import load
@@ -37,7 +43,7 @@ HEAVY = (
     "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
 )  # fmt: skip
 HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
-ENTRIES = ("models", "datasets", "trainers", "commands", "engines")
+ENTRIES = ("models", "datasets", "trainers", "commands", "engines")  # of a PluginRecord
 SHAPES = ("image_size", "in_channels")
 REMEDIES = {  # by the state of a plugin
     "conflict": "choose another name for the entry point: the family's, not the architecture's",
@@ -54,6 +60,10 @@ BRIEFLY = {
     "patience": 0,
     "restore_best": False,
 }
+
+
+class Skipped(SkipTest):
+    """Raised by a check that cannot be made here; the message says why. pytest shows it as such."""
 
 
 def record_of(plugin: str) -> PluginRecord:
@@ -283,6 +293,16 @@ def check_training(name: str, **options: Any) -> None:
             "what is published would not be what was measured",
             "keep everything that forward uses in parameters or persistent buffers",
         )
+
+
+def job_of(model: str, /, **settings: Any) -> Job:
+    """A job without a run, on a few made-up images: for tests of a trainer, a learner or a task.
+
+    settings: fields of a recipe, as for `zoo.train`; the rest is plain and does not augment.
+    """
+    recipe = override(Recipe(), merge({"epochs": 1, "batch_size": 8, "data": FEW}, settings))
+    data = open_dataset("synthetic", **recipe.data)
+    return build_job(registry().models.get(model), recipe, data, Display(quiet=True))
 
 
 def check_dataset(name: str) -> None:

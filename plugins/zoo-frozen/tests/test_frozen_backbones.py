@@ -11,7 +11,6 @@ from zoo_frozen import efficientnet_lite0, vit_b16
 from zoo_frozen.plugin import TENSORFLOW
 
 import zoo
-from zoo_core.data.preprocess import Preprocess
 
 
 def say(sentence: str) -> None:
@@ -111,7 +110,7 @@ def test_the_real_weights_know_well_known_pictures(imagenet, image, right):
     """Weights, names and preprocessing are right: each of them wrong would show here."""
     from skimage import data
 
-    preprocess = Preprocess(**TENSORFLOW, stored_size=224)
+    preprocess = zoo.Preprocess(**TENSORFLOW, stored_size=224)
     images = preprocess.batch([getattr(data, image)()])
     with torch.inference_mode():
         scores = imagenet(images).softmax(1)[0]

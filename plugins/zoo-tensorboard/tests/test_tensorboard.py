@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo_core.testing.suite import checks_of
+from zoo.testing import checks_of
 
 SMALL = {"train_size": 40, "test_size": 20, "channels": 1, "image_size": 28}
 
