@@ -1,0 +1,1 @@
+"""Searches of Zoo on machines that one reaches by ssh."""
