@@ -8,45 +8,23 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from zoo_core import __version__
 from zoo_core.io.console import show_on_stderr
-from zoo_core.io.errors import UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import ZooError
+from zoo_core.spec.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGTERM ended
-
-# The module and the help of each command, so that `zoo --help` imports none of them. A command is
-# the function NAME_command of its module; a test keeps the table true.
-COMMANDS = {
-    "list": ("catalog", "Show the models, datasets, trainers or trained weights that there are."),
-    "info": ("catalog", "Show what a model, dataset or trainer is and how it can be used."),
-    "plugins": ("plugins", "Show the installed plugins and what became of each."),
-    "data": ("data", "Fetch, check and look at datasets."),
-    "train": ("train", "Train a model."),
-    "tune": ("train", "Search the settings that train a model best."),
-    "sweep": ("train", "Train a model with every combination of some settings."),
-    "evaluate": ("use", "Measure a trained run: loss, accuracy, and what else its task has."),
-    "predict": ("use", "Say what is on pictures."),
-    "generate": ("use", "Draw pictures from a generative model."),
-    "attention": ("use", "Draw where a transformer looks, layer by layer."),
-    "report": ("runs", "Write the report of a run again."),
-    "compare": ("runs", "Compare runs in one table and one picture."),
-    "runs": ("runs", "Show the runs that there are, newest last."),
-    "pull": ("weights", "Bring weights to this machine and check them."),
-    "publish": ("publish", "Publish the weights of a run, with a card."),
-    "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
-    "remove": ("weights", "Delete the copy of weights on this machine."),
-    "features": ("features", "Show, compute and export the features of frozen backbones."),
-    "export": ("use", "Write a trained model as ONNX or as a torch program."),
-    "plugin": ("plugins", "Start a plugin, or check one."),
-    "cache": ("system", "Show or clear what the zoo keeps on this machine."),
-    "doctor": (
-        "system",
-        "Say what is installed, reachable and writable, and what to do about the rest.",
-    ),
-}
+# What any command may raise: `main` knows what to do with it.
+EXPECTED = (
+    ZooError, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError, EOFError,
+)  # fmt: skip
 
 EPILOG = """\b
 Examples:
@@ -73,30 +51,67 @@ Environment:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules that are imported when one of them is used."""
+    """A group whose commands are imported when one of them is used.
+
+    The zoo's own are found without loading a plugin; any other name is looked up in the plugins.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        from zoo_core.cli.plugin_commands import labelled
+
+        return [*COMMANDS, *labelled()]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"zoo_core.cli.{COMMANDS[name][0]}")
-        command = getattr(module, f"{name}_command")
-        assert isinstance(command, click.Command)
-        return command
+        if name in COMMANDS:
+            module = importlib.import_module(f"zoo_core.cli.{COMMANDS[name][0]}")
+            command = getattr(module, f"{name}_command")
+            assert isinstance(command, click.Command)
+            return command
+        if name.startswith("-"):
+            return None  # click says that there is no such option
+        from zoo_core.cli.plugin_commands import find
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], COMMANDS, "zoo --help lists the commands")
-            raise UsageError(f"there is no command {args[0]!r}", hint)
-        return super().resolve_command(ctx, args)
+        try:
+            return find(name)
+        except ZooError:
+            if ctx.resilient_parsing:  # the shell asks what may follow: nothing
+                return None
+            raise
+
+    def invoke(self, ctx: click.Context) -> None:
+        """The exit code is what a command exits with; as in click, what it returns does not count.
+
+        What the zoo's own commands raise unexpectedly is a bug of the zoo and keeps its traceback.
+        """
+        try:
+            super().invoke(ctx)
+        except EXPECTED:
+            raise
+        except Exception as error:
+            name = ctx.invoked_subcommand
+            if name is None or name in COMMANDS:
+                raise
+            from zoo_core.cli.plugin_commands import broken
+
+            raise broken(name, error) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from zoo_core.cli.plugin_commands import format_section
+
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+        format_section(formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click's, from the tables: click would import every command for its help."""
+        from click.shell_completion import CompletionItem
+
+        from zoo_core.cli.plugin_commands import labelled
+
+        helps = {name: help for name, (_, help) in COMMANDS.items()}
+        helps |= {label: entry.help for label, entry in labelled().items()}
+        found = [CompletionItem(n, help=h) for n, h in helps.items() if n.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,8 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGTERM, _terminated)
     show_on_stderr()
     try:
-        status = cli.main(given, prog_name="zoo", standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else 0)
+        sys.exit(cli.main(given, prog_name="zoo", standalone_mode=False))
     except ZooError as error:
         if debug:
             raise

@@ -42,7 +42,7 @@ class Command(click.Command):
     """
 
     def __init__(self, name: str | None, json_help: str = "Print JSON.", **settings: Any) -> None:
-        help = inspect.cleandoc(settings.pop("help"))
+        help = inspect.cleandoc(settings.pop("help", None) or "")
         text, found, examples = help.partition("\n\nExample")
         if found:
             settings["epilog"] = f"\b\nExample{examples}"  # \b keeps click from filling the lines
@@ -65,7 +65,9 @@ class Command(click.Command):
             note(remark)
         if isinstance(answer.failed, ZooError):
             raise answer.failed
-        return int(answer.failed)
+        if answer.failed:
+            ctx.exit(1)
+        return None
 
 
 class Group(Command, click.Group):

@@ -65,6 +65,14 @@ class Plugins:
     def broken(self) -> tuple[PluginRecord, ...]:
         return tuple(r for r in self.records if r.state not in ("ok", "disabled"))
 
+    @property
+    def remarks(self) -> list[str]:
+        """What a list says at its end, where plugins could not be loaded."""
+        ids = [record.id for record in self.broken]
+        what = "1 plugin" if len(ids) == 1 else f"{len(ids)} plugins"
+        remark = f"{what} could not be loaded ({', '.join(ids)}): zoo plugins says why"
+        return [remark] if ids else []
+
     def listeners(self) -> dict[str, pluggy.HookRelay]:
         """The hooks of each plugin that follows runs, apart: one that raises can be dropped."""
         relays = {}

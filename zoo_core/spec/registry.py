@@ -76,8 +76,8 @@ class Catalog(Generic[E]):
             ids = ", ".join(dict.fromkeys(record.id for record in self._broken))
             hints.append(f"a plugin that could not be loaded may provide it ({ids}): zoo plugins")
         if not hints:
-            what = "" if self.sort == "model" else f" --{self.sort}s"
-            hints.append(f"zoo list{what} shows what there is")
+            where = "zoo list" if self.sort == "model" else f"zoo list --{self.sort}s"
+            hints.append(f"{where if self.sort != 'command' else 'zoo --help'} shows what there is")
         return "; ".join(hints)
 
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from zoo_core.data.dataset import check_arrays
@@ -22,7 +23,7 @@ from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
-from zoo_core.spec.plugins import SLOW, load_plugins
+from zoo_core.spec.plugins import BUILTIN, SLOW, load_plugins
 from zoo_core.spec.registry import registry
 from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
@@ -37,7 +38,7 @@ HEAVY = (
     "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
 )  # fmt: skip
 HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
-ENTRIES = ("models", "datasets", "trainers")  # of a PluginRecord
+ENTRIES = ("models", "datasets", "trainers", "commands", "engines")  # of a PluginRecord
 SHAPES = ("image_size", "in_channels")
 REMEDIES = {  # by the state of a plugin
     "conflict": "choose another name for the entry point: the family's, not the architecture's",
@@ -128,6 +129,13 @@ def check_light(plugin: str) -> None:
             "everybody's `zoo list` imports it, whatever they came for",
             "import them in the module that the target names, not in the plugin or __init__.py",
         )
+    for entry in record.entries("commands"):
+        if (module := entry.target.partition(":")[0]) in modules:
+            raise Finding(
+                f"importing {record.value} imports {module}, the code of command {entry.name!r}",
+                "everybody's `zoo list` imports it, whatever they came for",
+                "put the command into a module of its own that nothing imports",
+            )
     if float(seconds) > SLOW:
         raise Finding(
             f"importing {record.value} takes {float(seconds):.2f} s",
@@ -141,11 +149,13 @@ def check_names(plugin: str) -> None:
     record = record_of(plugin)
     for other in load_plugins().records:
         for field in ENTRIES:
-            mine, theirs = ({e.name for e in getattr(r, field)} for r in (record, other))
+            mine, theirs = ({e.name for e in r.entries(field)} for r in (record, other))
             if other.id != plugin and (shared := sorted(mine & theirs)):
+                kept = field == "commands" and other.id == BUILTIN
+                wins = f"`zoo {shared[0]}` stays the built-in one" if kept else "neither wins"
                 raise Finding(
                     f"{other.distribution} has {field} of the same name: {', '.join(shared)}",
-                    f"neither wins: with both installed, people must write {plugin}/{shared[0]}",
+                    f"{wins}: with both installed, people must write {plugin}/{shared[0]}",
                     "choose another name, with your family's in front for example",
                 )
 
@@ -153,7 +163,7 @@ def check_names(plugin: str) -> None:
 def check_targets(plugin: str) -> None:
     """Everything that its entries name exists."""
     record = record_of(plugin)
-    targets = [(e.name, e.target) for field in ENTRIES for e in getattr(record, field)]
+    targets = [(e.name, e.target) for field in ENTRIES for e in record.entries(field)]
     for entry in record.entries("models"):
         targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
         targets += [(f"{entry.name}, task", entry.task)] * (entry.task != "classification")
@@ -282,6 +292,24 @@ def check_training(name: str, **options: Any) -> None:
             f"{name} scores otherwise after it was loaded from its run",
             "what is published would not be what was measured",
             "keep everything that forward uses in parameters or persistent buffers",
+        )
+
+
+def check_command(name: str) -> None:
+    """Its target is a click command that explains itself."""
+    entry = registry().commands.get(name)
+    command = resolve(entry.target, name)
+    if not isinstance(command, click.Command):
+        raise Finding(
+            f"{entry.target} is not a click command",
+            f"`zoo {entry.name}` would stop with that sentence",
+            "make it one with @zoo.kit.command()",
+        )
+    if not (command.help or "").strip():
+        raise Finding(
+            f"{entry.target} has no help",
+            f"`zoo {entry.name} --help` would not say what it does",
+            "give the function a docstring",
         )
 
 
