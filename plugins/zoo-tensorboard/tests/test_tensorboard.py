@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
@@ -86,13 +87,13 @@ def test_the_command_serves_all_runs_until_it_is_ended(tmp_path, end):
             url, _, said = process.stdout.readline().partition(" ")
             assert said == f"shows the runs in {tmp_path}; Ctrl-C ends it\n"
             assert b"<title>TensorBoard</title>" in urlopen(url).read()
-            found = []
-            while not found:  # it reads the files in the background
-                found = json.load(urlopen(f"{url}data/runs"))
+            log, points = f"{run.name}/tensorboard", []
+            scalars = f"{url}data/plugin/scalars"
+            while len(points) < 2:  # it reads the files in the background
                 time.sleep(0.1)
-            assert found == [f"{run.name}/tensorboard"]
-            query = f"run={run.name}%2Ftensorboard&tag=loss%2Ftest"
-            points = json.load(urlopen(f"{url}data/plugin/scalars/scalars?{query}"))
+                if "loss/test" in json.load(urlopen(f"{scalars}/tags")).get(log, ()):
+                    query = urlencode({"run": log, "tag": "loss/test"})
+                    points = json.load(urlopen(f"{scalars}/scalars?{query}"))
             assert [step for _, step, _ in points] == [1, 2]
         finally:
             process.send_signal(end)
@@ -103,8 +104,8 @@ def test_the_command_serves_all_runs_until_it_is_ended(tmp_path, end):
 def test_a_port_that_is_taken_is_a_sentence(tmp_path):
     train(tmp_path, epochs=1)
     with socket.create_server(("localhost", 0)) as taken:
-        with board("--runs", str(tmp_path), "--port", str(taken.getsockname()[1])) as process:
-            _, stderr = process.communicate(timeout=300)
+        process = board("--runs", str(tmp_path), "--port", str(taken.getsockname()[1]))
+        _, stderr = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "already in use.\nHint: choose another with --port" in stderr
 
