@@ -6,14 +6,10 @@ Tables and fields are plain text for `cut` and `grep`; a terminal breaks long ce
 from __future__ import annotations
 
 import inspect
-import json
-import shutil
 import sys
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import partial
-from textwrap import wrap
 from typing import Any
 
 import click
@@ -56,6 +52,8 @@ class Command(click.Command):
         if not isinstance(answer, Answer):
             return answer
         if as_json:
+            import json  # here, as below: most answers are tables in a pipe or on a wide terminal
+
             click.echo(json.dumps(answer.document, indent=2, default=_plain))
         elif callable(answer.show):
             answer.show()
@@ -115,6 +113,8 @@ def print_table(
     *fixed, last = columns
     room = widths[last]
     if sys.stdout.isatty():
+        import shutil
+
         # The last column, a summary or a path, is broken into lines where room is short; the
         # others are not: a figure is never cut.
         for column in (None, *spare):
@@ -125,7 +125,7 @@ def print_table(
         room = widths[last] if last.startswith("#") else max(room, LEAST_ROOM)
     lines = []
     for *cells, text in zip(*(table[column] for column in (*fixed, last)), strict=True):
-        parts = wrap(text, room) if width(text) > room else [text]
+        parts = _wrapped(text, room)
         start = "".join(
             _padded(cell, widths[column], column) + "  "
             for cell, column in zip(cells, fixed, strict=True)
@@ -148,10 +148,20 @@ def width(text: str) -> int:
     """How many columns of a terminal a text takes: Chinese and Japanese signs take two each."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     return sum(
         0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text
     )
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    if width(text) <= room:
+        return [text]
+    from textwrap import wrap
+
+    return wrap(text, room)
 
 
 def _padded(cell: str, to: int, column: str) -> str:

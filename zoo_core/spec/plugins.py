@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.machinery import PathFinder
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -172,7 +171,7 @@ def _distributions() -> Iterator[tuple[str, Read]]:
     """
     finders = [finder for finder in sys.meta_path if finder is not PathFinder]
     others = any(hasattr(finder, "find_distributions") for finder in finders)
-    if others or any(entry and Path(entry).is_file() for entry in sys.path):
+    if others or any(map(os.path.isfile, sys.path)):
         import importlib.metadata
 
         for found in importlib.metadata.distributions():
