@@ -1,12 +1,14 @@
 """Commands that plugins bring: how they are found and shown, and how a broken one ends."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
-from support import environment
+from fixtures.datasets import install_plugin
+from support import ROOT, environment
 
 from zoo_core.spec.commands import COMMANDS
 
@@ -206,3 +208,19 @@ def test_plugin_check_reports_refused_names_and_broken_commands(plugin_site):
     assert "has no help" in silent and "docstring" in silent
     assert [*fine, light] == ["None", "None"]
     assert "imports fixture_eager_commands, the code of command 'eager'" in eager
+
+
+def test_the_example_of_the_docs_works(zoo_command, zoo_json, tmp_path):
+    page = (ROOT / "docs" / "hooks.md").read_text().partition("### `zoo_commands()`")[2]
+    (first, plugin), (second, module) = re.findall(r"```python\n# (\S+)\n(.*?)```", page, re.S)[:2]
+    assert (first, second) == ("zoo_tiny/plugin.py", "zoo_tiny/commands.py")
+    site = install_plugin(tmp_path / "site", "tiny", plugin)
+    (site / "zoo_tiny").mkdir()
+    (site / "zoo_tiny" / "commands.py").write_text(module)
+    env = {"PYTHONPATH": str(site), "ZOO_RUNS": str(tmp_path / "runs")}
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "runs" / "one" / "run.json").write_text('{"version": 1, "command": "train"}')
+    (tmp_path / "runs" / "one" / "metrics.jsonl").write_text('{"epoch": 1}\n{"epoch": 2}\n')
+    assert zoo_command("epochs", **env).stdout == "RUN  EPOCHS\none       2\n"
+    assert zoo_json("epochs", **env) == {"one": 2}
+    assert "Show how many epochs each run has." in zoo_command("--help", **env).stdout
