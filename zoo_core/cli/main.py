@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGTERM, _terminated)
     show_on_stderr()
     try:
-        sys.exit(cli.main(given, prog_name="zoo", standalone_mode=False))
+        sys.exit(cli.main(given, prog_name="zoo", standalone_mode=False) or 0)
     except ZooError as error:
         if debug:
             raise
