@@ -103,8 +103,7 @@ def test_of_two_plugins_with_one_name_neither_wins(zoo_command, here, both):
         f"Command 'shared' is provided by {TOOL} and by {RIVAL}: zoo shared runs none of them; "
         "write zoo tool/shared or zoo tool-rival/shared."
     )
-    assert sentence in shown and sentence in zoo_command("plugins", "tool-rival", **both).stderr
-    assert "Command" not in zoo_command("plugins", "cnn", **both).stderr
+    assert sentence in shown and sentence in zoo_command("plugins", **both).stderr
 
 
 @pytest.mark.parametrize(
@@ -180,9 +179,6 @@ def test_the_shell_completes_commands_and_imports_none(zoo_command, here):
     assert completed("zoo tr", "1")[0] == ["train"]
     assert completed("zoo --d", "1")[0] == ["--debug"]
     assert completed("zoo greet --f", "2")[0] == ["--fail"]
-    assert completed("zoo needy --f", "2") == ([], "")
-    assert completed("zoo nope --f", "2") == ([], "")
-    assert completed("zoo tr", "1", ZOO_PLUGINS="nope")[0] == ["train"]
 
 
 def test_plugin_check_reports_refused_names_and_broken_commands(plugin_site):

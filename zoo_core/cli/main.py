@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGTERM ended
-# What any command may raise: `main` knows what to do with it.
-EXPECTED = (
-    ZooError, click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError, EOFError,
-)  # fmt: skip
 
 EPILOG = """\b
 Examples:
@@ -51,15 +47,7 @@ Environment:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when one of them is used.
-
-    The zoo's own are found without loading a plugin; any other name is looked up in the plugins.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        from zoo_core.cli.plugin_commands import labelled
-
-        return [*COMMANDS, *labelled()]
+    """Commands that are imported when they are used; only names that are not ours load plugins."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
@@ -71,29 +59,10 @@ class LazyGroup(click.Group):
             return None  # click says that there is no such option
         from zoo_core.cli.plugin_commands import find
 
-        try:
-            return find(name)
-        except ZooError:
-            if ctx.resilient_parsing:  # the shell asks what may follow: nothing
-                return None
-            raise
+        return find(name)
 
     def invoke(self, ctx: click.Context) -> None:
-        """The exit code is what a command exits with; as in click, what it returns does not count.
-
-        What the zoo's own commands raise unexpectedly is a bug of the zoo and keeps its traceback.
-        """
-        try:
-            super().invoke(ctx)
-        except EXPECTED:
-            raise
-        except Exception as error:
-            name = ctx.invoked_subcommand
-            if name is None or name in COMMANDS:
-                raise
-            from zoo_core.cli.plugin_commands import broken
-
-            raise broken(name, error) from error
+        super().invoke(ctx)  # as in click, what a command returns is not its exit code
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from zoo_core.cli.plugin_commands import format_section
@@ -103,14 +72,14 @@ class LazyGroup(click.Group):
         format_section(formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """As click's, from the tables: click would import every command for its help."""
+        """As click's, which would import every command for its help."""
         from click.shell_completion import CompletionItem
 
         from zoo_core.cli.plugin_commands import labelled
 
-        helps = {name: help for name, (_, help) in COMMANDS.items()}
-        helps |= {label: entry.help for label, entry in labelled().items()}
-        found = [CompletionItem(n, help=h) for n, h in helps.items() if n.startswith(incomplete)]
+        known = {name: help for name, (_, help) in COMMANDS.items()}
+        known |= {label: entry.help for label, entry in labelled().items()}
+        found = [CompletionItem(n, help=h) for n, h in known.items() if n.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
@@ -152,6 +121,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         # The reader, `head` for example, has seen enough. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if debug or given[0] in COMMANDS:
+            raise  # a bug of the zoo, where it was not a plugin's command
+        from zoo_core.cli.plugin_commands import broken
+
+        _complain(broken(given[0], error), "the same command with --debug shows the traceback")
         sys.exit(1)
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import inspect
 import sys
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import partial
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -52,7 +54,7 @@ class Command(click.Command):
         if not isinstance(answer, Answer):
             return answer
         if as_json:
-            import json  # here, as below: most answers are tables in a pipe or on a wide terminal
+            import json  # here, as below: `zoo list` in a pipe needs neither
 
             click.echo(json.dumps(answer.document, indent=2, default=_plain))
         elif callable(answer.show):
@@ -63,9 +65,7 @@ class Command(click.Command):
             note(remark)
         if isinstance(answer.failed, ZooError):
             raise answer.failed
-        if answer.failed:
-            ctx.exit(1)
-        return None
+        ctx.exit(int(answer.failed))
 
 
 class Group(Command, click.Group):
@@ -125,7 +125,7 @@ def print_table(
         room = widths[last] if last.startswith("#") else max(room, LEAST_ROOM)
     lines = []
     for *cells, text in zip(*(table[column] for column in (*fixed, last)), strict=True):
-        parts = _wrapped(text, room)
+        parts = wrap(text, room) if width(text) > room else [text]
         start = "".join(
             _padded(cell, widths[column], column) + "  "
             for cell, column in zip(cells, fixed, strict=True)
@@ -148,20 +148,10 @@ def width(text: str) -> int:
     """How many columns of a terminal a text takes: Chinese and Japanese signs take two each."""
     if text.isascii():
         return len(text)
-    import unicodedata
-
     return sum(
         0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text
     )
-
-
-def _wrapped(text: str, room: int) -> list[str]:
-    if width(text) <= room:
-        return [text]
-    from textwrap import wrap
-
-    return wrap(text, room)
 
 
 def _padded(cell: str, to: int, column: str) -> str:

@@ -25,32 +25,25 @@ def find(name: str) -> click.Command:
     return command
 
 
-def broken(name: str, error: Exception) -> PluginError:
-    """The sentence for what a command raised and should not have."""
-    return PluginError(
-        f"{_in_words(registry().commands.get(name))} raised {describe(error)}",
-        "the same command with --debug shows the traceback",
-    )
+def broken(name: str, error: Exception) -> str:
+    """The sentence for a command that raised what is not an error for users."""
+    return f"{_in_words(registry().commands.get(name))} raised {describe(error)}"
 
 
 def labelled() -> dict[str, CommandEntry]:
-    """The commands of plugins by the shortest name that finds each; none if plugins cannot load."""
-    try:
-        commands = registry().commands
-    except ZooError:
-        return {}
+    """The commands of plugins, each by the shortest name that finds it."""
+    commands = registry().commands
     return {commands.label(entry): entry for entry in commands if plugin_of(entry) != BUILTIN}
 
 
-def refused(plugin: str = "") -> list[str]:
-    """A sentence for each name that several have: all of them, or those that concern a plugin."""
+def refused() -> list[str]:
+    """A sentence for each name that several have: who they are, and how to reach them."""
     sentences = []
     for name, group in groupby(registry().commands, lambda entry: entry.name):
         entries = list(group)
-        owners = list(map(plugin_of, entries))
-        if len(entries) > 1 and plugin in ("", *owners):
-            runs = "the built-in one" if BUILTIN in owners else "none of them"
-            ways = [f"zoo {qualified_name(e)}" for e in entries if plugin_of(e) != BUILTIN]
+        ways = [f"zoo {qualified_name(e)}" for e in entries if plugin_of(e) != BUILTIN]
+        if len(entries) > 1:
+            runs = "none of them" if len(ways) == len(entries) else "the built-in one"
             sentences.append(
                 f"Command {name!r} is provided by {' and by '.join(map(origin, entries))}: "
                 f"zoo {name} runs {runs}; write {' or '.join(ways)}."
@@ -60,14 +53,14 @@ def refused(plugin: str = "") -> list[str]:
 
 def format_section(formatter: click.HelpFormatter) -> None:
     """Write the part of `zoo --help` that is about plugins."""
-    rows = [(label, f"{e.help} [plugin {plugin_of(e)}]") for label, e in labelled().items()]
+    try:
+        rows = [(label, f"{e.help} [plugin {plugin_of(e)}]") for label, e in labelled().items()]
+        remarks = [*refused(), *load_plugins().remarks]
+    except ZooError as error:  # ZOO_STRICT or ZOO_PLUGINS, which the help explains
+        rows, remarks = [], [f"Plugins cannot be loaded: {error}."]
     if rows:
         with formatter.section("Commands from plugins"):
             formatter.write_dl(rows)
-    try:
-        remarks = [*refused(), *load_plugins().remarks]
-    except ZooError as error:  # ZOO_STRICT or ZOO_PLUGINS, which the help explains
-        remarks = [f"Plugins cannot be loaded: {error}."]
     for remark in remarks:
         formatter.write_paragraph()
         formatter.write_text(remark)

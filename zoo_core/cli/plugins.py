@@ -62,8 +62,7 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
         if not traceback and any(r.traceback for r in records):
             note("\nzoo plugins --traceback shows where they failed.")
 
-    documents = [as_dict(record, traceback) for record in records]
-    return Answer(documents, show, remarks=refused(name))
+    return Answer([as_dict(r, traceback) for r in records], show, remarks=refused())
 
 
 def contributions(record: PluginRecord) -> dict[str, list[str]]:

@@ -1,7 +1,4 @@
-"""The zoo's own commands, as data, so that `zoo --help` imports none of them.
-
-The built-in plugin contributes them, so that names of plugins' commands are compared with them.
-"""
+"""The zoo's own commands, as data: `zoo --help` imports none, and plugins can be compared."""
 
 from __future__ import annotations
 

@@ -299,17 +299,12 @@ def check_command(name: str) -> None:
     """Its target is a click command that explains itself."""
     entry = registry().commands.get(name)
     command = resolve(entry.target, name)
-    if not isinstance(command, click.Command):
+    is_one = isinstance(command, click.Command)
+    if not is_one or not command.help:
         raise Finding(
-            f"{entry.target} is not a click command",
-            f"`zoo {entry.name}` would stop with that sentence",
-            "make it one with @zoo.kit.command()",
-        )
-    if not (command.help or "").strip():
-        raise Finding(
-            f"{entry.target} has no help",
-            f"`zoo {entry.name} --help` would not say what it does",
-            "give the function a docstring",
+            f"{entry.target} {'has no help' if is_one else 'is not a click command'}",
+            f"`zoo {entry.name} --help` could not say what it does",
+            "make it with @zoo.kit.command(), and give it a docstring",
         )
 
 
