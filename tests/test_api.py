@@ -10,6 +10,8 @@ import pytest
 from support import environment
 
 import zoo
+import zoo.kit
+import zoo.testing
 
 
 def test_every_public_name_is_there_and_nothing_is_imported_before_it_is_used():
@@ -24,14 +26,13 @@ def test_every_public_name_is_there_and_nothing_is_imported_before_it_is_used():
         zoo.lode  # noqa: B018
 
 
-@pytest.mark.parametrize("page", ["zoo", "zoo.kit"])
+@pytest.mark.parametrize("page", [zoo, zoo.kit, zoo.testing], ids=lambda page: page.__name__)
 def test_the_names_that_type_checkers_see_are_those_that_exist(page):
-    module = importlib.import_module(page)
-    source = Path(module.__file__).read_text()
-    seen = re.findall(r"^    from (\S+) import (\w+) as \2$", source, re.MULTILINE)
-    assert {name for _, name in seen} == set(module.__all__) - {"__version__"}
-    for home, name in seen:
-        assert getattr(module, name) is getattr(importlib.import_module(home), name)
+    seen = re.findall(r"    from (\S+) import (\S+) as \2\n", Path(page.__file__).read_text())
+    assert [name for _, name in seen] == [name for name in page.__all__ if name != "__version__"]
+    for module, name in seen:
+        assert getattr(page, name) is getattr(importlib.import_module(module), name)
+    assert seen == sorted(seen)
 
 
 def test_list_models_gives_names_that_create_takes():

@@ -89,7 +89,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
         zoo.DatasetEntry(
             name="image_folder",
             target="zoo_core.data.image_folder:image_folder",
-            summary="Your own pictures; write ./folder in place of a name",
+            summary="Your own images; write ./folder in place of a name",
             config={
                 "path": None,
                 "image_size": None,
@@ -150,4 +150,15 @@ def zoo_commands() -> list[zoo.CommandEntry]:
     return [
         zoo.CommandEntry(name=name, target=f"zoo_core.cli.{module}:{name}_command", help=help)
         for name, (module, help) in COMMANDS.items()
+    ]
+
+
+@zoo.hookimpl
+def zoo_engines():  # type: ignore[no-untyped-def]
+    return [
+        zoo.EngineEntry(
+            name="local",
+            target="zoo_core.io.engine:Local",
+            summary="Processes of this machine, which share the images",
+        )
     ]

@@ -26,7 +26,7 @@ EPILOG = """\b
 Examples:
   zoo list                              what can be trained
   zoo train cnn                         train it, on CIFAR-10
-  zoo train cnn --dataset ./pictures    or on your own pictures
+  zoo train cnn --dataset ./my_images   or on your own images
   zoo predict latest cat.jpg            use it
 
 \b

@@ -78,6 +78,7 @@ class Catalog(Generic[E]):
         if not hints:
             where = "zoo list" if self.sort == "model" else f"zoo list --{self.sort}s"
             hints.append(f"{where if self.sort != 'command' else 'zoo --help'} shows what there is")
+            hints += [f"pip install zoo-{reference} may bring it"] * (self.sort == "engine")
         return "; ".join(hints)
 
 

@@ -23,7 +23,7 @@ class Position:
     batch: int  # from 0, in its epoch
     step: int  # from 0, in the run
     lr: float
-    size: int  # pictures of the whole batch, over all processes
+    size: int  # images of the whole batch, over all processes
 
 
 class Learner:
@@ -49,7 +49,7 @@ class Learner:
         raise NotImplementedError
 
     def scores(self, images: Any) -> np.ndarray:
-        """What the published model says of pictures, (B, classes)."""
+        """What the published model says of images, (B, classes)."""
         raise NotImplementedError
 
     # From here on, a framework may say otherwise.
@@ -59,7 +59,7 @@ class Learner:
         return {"backend": "numpy"}
 
     def first_bad_step(self) -> int | None:
-        """The first step whose loss was no finite number."""
+        """The first step whose loss was not a finite number."""
         return self.bad_step
 
     def sum_over(self, values: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ class Learner:
         return totals.summary()
 
     def finish(self, loader: Loader) -> None:
-        """Work that is left after the last epoch, on the training pictures as they are."""
+        """Work that is left after the last epoch, on the training images as they are."""
 
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
@@ -117,7 +117,7 @@ class Learner:
             self.average(1 - min(self.recipe.ema, (1 + place.step) / (10 + place.step)))
 
     def add(self, sums: Mapping[str, Any], count: int) -> None:
-        """Figures of so many pictures, each summed over them: numbers, or a device's scalars."""
+        """Figures of so many images, each summed over them: numbers, or a device's scalars."""
         self._count += count
         for name, value in sums.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
