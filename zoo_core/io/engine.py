@@ -12,8 +12,9 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Literal
@@ -328,20 +329,23 @@ def _work(pipe: connection.Connection, folder: Path) -> None:
     Interruption.signals = (signal.SIGTERM,)
     # "c": private if written to, which nobody does, and so torch takes it without a warning.
     arrays = {path.stem: np.load(path, mmap_mode="c") for path in folder.glob("*.npy")}
+
+    def send(state: str, value: Any) -> None:
+        with suppress(OSError):  # nobody listens any more: SIGTERM is on its way
+            pipe.send((state, value))
+
     while True:
         try:
             piece = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         try:
             run = resolve(piece.target, "a piece of work")
-            message = "done", run(piece.given, arrays, lambda value: pipe.send(("progress", value)))
+            state, value = "done", run(piece.given, arrays, partial(send, "progress"))
         except Exception as error:
-            message = "failed", error
+            state, value = "failed", error
         try:
-            pipe.send(message)
+            send(state, value)
         except Exception as error:  # what cannot be pickled, an exception of a library for example
-            what = (
-                f"it ended with {describe(message[1])}" if message[0] == "failed" else "its result"
-            )
-            pipe.send(("failed", ZooError(f"{what}, which cannot be sent: {describe(error)}")))
+            what = f"{describe(value)}" if state == "failed" else "its result"
+            send("failed", ZooError(f"{what} cannot be sent: {describe(error)}"))
