@@ -12,7 +12,7 @@ import sys
 import pytest
 from support import environment
 
-from zoo_core.cli.main import COMMANDS
+from zoo_core.spec.commands import COMMANDS
 
 
 def test_the_help_lists_every_command_with_its_own_first_line(zoo_command):

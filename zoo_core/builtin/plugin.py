@@ -1,8 +1,9 @@
-"""The datasets and trainers that come with zoo-core. Light, like every plugin.py."""
+"""The datasets, trainers and commands that come with zoo-core. Light, like every plugin.py."""
 
 from __future__ import annotations
 
 import zoo
+from zoo_core.spec.commands import COMMANDS
 
 ZOO_API = 1
 
@@ -141,6 +142,14 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
             target="zoo_core.torch.frozen:FrozenTrainer",
             summary="A head on a frozen backbone, whose features are computed once and kept",
         ),
+    ]
+
+
+@zoo.hookimpl
+def zoo_commands() -> list[zoo.CommandEntry]:
+    return [
+        zoo.CommandEntry(name=name, target=f"zoo_core.cli.{module}:{name}_command", help=help)
+        for name, (module, help) in COMMANDS.items()
     ]
 
 

@@ -64,10 +64,7 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
         cells = [[row[name] for name in shown] for row in rows]
         print_table(columns, cells, spare=("framework", "plugin", "kind", "dataset"), empty=empty)
 
-    broken = [record.id for record in load_plugins().broken]
-    what = "1 plugin" if len(broken) == 1 else f"{len(broken)} plugins"
-    remark = f"{what} could not be loaded ({', '.join(broken)}): zoo plugins says why"
-    return Answer(rows, show, remarks=[remark] if broken else [])
+    return Answer(rows, show, remarks=load_plugins().remarks)
 
 
 def summary(label: str, entry: Any) -> dict[str, Any]:

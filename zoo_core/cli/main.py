@@ -8,45 +8,19 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from zoo_core import __version__
 from zoo_core.io.console import show_on_stderr
-from zoo_core.io.errors import UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import ZooError
+from zoo_core.spec.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGTERM ended
-
-# The module and the help of each command, so that `zoo --help` imports none of them. A command is
-# the function NAME_command of its module; a test keeps the table true.
-COMMANDS = {
-    "list": ("catalog", "List models, datasets, trainers or trained weights."),
-    "info": ("catalog", "Show what a model, dataset or trainer is and how it can be used."),
-    "plugins": ("plugins", "List the installed plugins and their state."),
-    "data": ("data", "Fetch, check and look at datasets."),
-    "train": ("train", "Train a model."),
-    "tune": ("train", "Search for the settings that train a model best."),
-    "sweep": ("train", "Train a model with every combination of some settings."),
-    "evaluate": ("use", "Measure a trained run: loss, accuracy and the other metrics of its task."),
-    "predict": ("use", "Classify images."),
-    "generate": ("use", "Generate samples with a generative model."),
-    "attention": ("use", "Draw where a transformer looks, layer by layer."),
-    "report": ("runs", "Write the report of a run again."),
-    "compare": ("runs", "Compare runs in one table and one plot."),
-    "runs": ("runs", "List the runs, newest last."),
-    "pull": ("weights", "Bring weights to this machine and check them."),
-    "publish": ("publish", "Publish the weights of a run, with a card."),
-    "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
-    "remove": ("weights", "Delete the copy of weights on this machine."),
-    "features": ("features", "Show, compute and export the features of frozen backbones."),
-    "export": ("use", "Write a trained model as ONNX or as a torch program."),
-    "plugin": ("plugins", "Start a plugin, or check one."),
-    "cache": ("system", "Show or clear what the zoo keeps on this machine."),
-    "doctor": (
-        "system",
-        "Check what is installed, reachable and writable, and say how to fix the rest.",
-    ),
-}
 
 EPILOG = """\b
 Examples:
@@ -73,30 +47,40 @@ Environment:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules that are imported when one of them is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+    """Commands that are imported when they are used; only names that are not ours load plugins."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"zoo_core.cli.{COMMANDS[name][0]}")
-        command = getattr(module, f"{name}_command")
-        assert isinstance(command, click.Command)
-        return command
+        if name in COMMANDS:
+            module = importlib.import_module(f"zoo_core.cli.{COMMANDS[name][0]}")
+            command = getattr(module, f"{name}_command")
+            assert isinstance(command, click.Command)
+            return command
+        if name.startswith("-"):
+            return None  # click says that there is no such option
+        from zoo_core.cli.plugin_commands import find
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], COMMANDS, "zoo --help lists the commands")
-            raise UsageError(f"there is no command {args[0]!r}", hint)
-        return super().resolve_command(ctx, args)
+        return find(name)
+
+    def invoke(self, ctx: click.Context) -> None:
+        super().invoke(ctx)  # as in click, what a command returns is not its exit code
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from zoo_core.cli.plugin_commands import format_section
+
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in COMMANDS.items()])
+        format_section(formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click's, which would import every command for its help."""
+        from click.shell_completion import CompletionItem
+
+        from zoo_core.cli.plugin_commands import labelled
+
+        known = {name: help for name, (_, help) in COMMANDS.items()}
+        known |= {label: entry.help for label, entry in labelled().items()}
+        found = [CompletionItem(n, help=h) for n, h in known.items() if n.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,8 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGTERM, _terminated)
     show_on_stderr()
     try:
-        status = cli.main(given, prog_name="zoo", standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else 0)
+        sys.exit(cli.main(given, prog_name="zoo", standalone_mode=False) or 0)
     except ZooError as error:
         if debug:
             raise
@@ -138,6 +121,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         # The reader, `head` for example, has seen enough. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if debug or given[0] in COMMANDS:
+            raise  # a bug of the zoo, where it was not a plugin's command
+        from zoo_core.cli.plugin_commands import broken
+
+        _complain(broken(given[0], error), "the same command with --debug shows the traceback")
         sys.exit(1)
 
 

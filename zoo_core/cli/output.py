@@ -6,8 +6,6 @@ Tables and fields are plain text for `cut` and `grep`; a terminal breaks long ce
 from __future__ import annotations
 
 import inspect
-import json
-import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +39,7 @@ class Command(click.Command):
     """
 
     def __init__(self, name: str | None, json_help: str = "Print JSON.", **settings: Any) -> None:
-        help = inspect.cleandoc(settings.pop("help"))
+        help = inspect.cleandoc(settings.pop("help", None) or "")
         text, found, examples = help.partition("\n\nExample")
         if found:
             settings["epilog"] = f"\b\nExample{examples}"  # \b keeps click from filling the lines
@@ -55,6 +53,8 @@ class Command(click.Command):
         if not isinstance(answer, Answer):
             return answer
         if as_json:
+            import json  # here, as below: `zoo list` in a pipe needs neither
+
             click.echo(json.dumps(answer.document, indent=2, default=_plain))
         elif callable(answer.show):
             answer.show()
@@ -64,7 +64,7 @@ class Command(click.Command):
             note(remark)
         if isinstance(answer.failed, ZooError):
             raise answer.failed
-        return int(answer.failed)
+        ctx.exit(int(answer.failed))
 
 
 class Group(Command, click.Group):
@@ -121,6 +121,8 @@ def print_table(
     *fixed, last = columns
     room = widths[last]
     if sys.stdout.isatty():
+        import shutil
+
         # The last column, a summary or a path, is broken into lines where room is short; the
         # others are not: a figure is never cut.
         for column in (None, *spare):

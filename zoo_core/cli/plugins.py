@@ -9,6 +9,7 @@ import click
 
 from zoo_core.cli.options import set_option
 from zoo_core.cli.output import Answer, command, group, note, print_table, say
+from zoo_core.cli.plugin_commands import refused
 from zoo_core.io.errors import UnknownName
 from zoo_core.scaffold import write_plugin
 from zoo_core.spec.entries import PluginRecord
@@ -61,7 +62,7 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
         if not traceback and any(r.traceback for r in records):
             note("\nzoo plugins --traceback shows where they failed.")
 
-    return Answer([as_dict(record, traceback) for record in records], show)
+    return Answer([as_dict(r, traceback) for r in records], show, remarks=refused())
 
 
 def contributions(record: PluginRecord) -> dict[str, list[str]]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.machinery import PathFinder
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -64,6 +63,14 @@ class Plugins:
     @property
     def broken(self) -> tuple[PluginRecord, ...]:
         return tuple(r for r in self.records if r.state not in ("ok", "disabled"))
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a list says at its end, where plugins could not be loaded."""
+        ids = [record.id for record in self.broken]
+        what = "1 plugin" if len(ids) == 1 else f"{len(ids)} plugins"
+        remark = f"{what} could not be loaded ({', '.join(ids)}): zoo plugins says why"
+        return [remark] if ids else []
 
     def listeners(self) -> dict[str, pluggy.HookRelay]:
         """The hooks of each plugin that follows runs, apart: one that raises can be dropped."""
@@ -164,7 +171,7 @@ def _distributions() -> Iterator[tuple[str, Read]]:
     """
     finders = [finder for finder in sys.meta_path if finder is not PathFinder]
     others = any(hasattr(finder, "find_distributions") for finder in finders)
-    if others or any(entry and Path(entry).is_file() for entry in sys.path):
+    if others or any(map(os.path.isfile, sys.path)):
         import importlib.metadata
 
         for found in importlib.metadata.distributions():

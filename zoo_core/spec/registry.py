@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
@@ -76,8 +76,8 @@ class Catalog(Generic[E]):
             ids = ", ".join(dict.fromkeys(record.id for record in self._broken))
             hints.append(f"a plugin that could not be loaded may provide it ({ids}): zoo plugins")
         if not hints:
-            what = "" if self.sort == "model" else f" --{self.sort}s"
-            hints.append(f"zoo list{what} shows what there is")
+            where = "zoo list" if self.sort == "model" else f"zoo list --{self.sort}s"
+            hints.append(f"{where if self.sort != 'command' else 'zoo --help'} shows what there is")
             hints += [f"pip install zoo-{reference} may bring it"] * (self.sort == "engine")
         return "; ".join(hints)
 
@@ -106,7 +106,8 @@ def registry() -> Registry:
 
 def is_path(reference: str) -> bool:
     """Whether a reference is a path: a bare name never, `a/b` unless `a` is a plugin."""
-    if reference.startswith((".", "~")) or "\\" in reference or Path(reference).is_absolute():
+    absolute = os.path.isabs(reference)  # noqa: PTH117 - `zoo --help` does without pathlib
+    if absolute or reference.startswith((".", "~")) or "\\" in reference:
         return True
     first, slash, _ = reference.partition("/")
     return bool(slash) and first not in {record.id for record in load_plugins().records}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
+import click
 import numpy as np
 
 from zoo_core.data.dataset import check_arrays
@@ -23,7 +24,7 @@ from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
-from zoo_core.spec.plugins import SLOW, load_plugins
+from zoo_core.spec.plugins import BUILTIN, SLOW, load_plugins
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import merge, override
@@ -138,6 +139,13 @@ def check_light(plugin: str) -> None:
             "everybody's `zoo list` imports it, whatever they came for",
             "import them in the module that the target names, not in the plugin or __init__.py",
         )
+    for entry in record.entries("commands"):
+        if (module := entry.target.partition(":")[0]) in modules:
+            raise Finding(
+                f"importing {record.value} imports {module}, the code of command {entry.name!r}",
+                "everybody's `zoo list` imports it, whatever they came for",
+                "put the command into a module of its own that nothing imports",
+            )
     if float(seconds) > SLOW:
         raise Finding(
             f"importing {record.value} takes {float(seconds):.2f} s",
@@ -153,9 +161,11 @@ def check_names(plugin: str) -> None:
         for field in ENTRIES:
             mine, theirs = ({e.name for e in r.entries(field)} for r in (record, other))
             if other.id != plugin and (shared := sorted(mine & theirs)):
+                kept = field == "commands" and other.id == BUILTIN
+                wins = f"`zoo {shared[0]}` stays the built-in one" if kept else "neither wins"
                 raise Finding(
                     f"{other.distribution} has {field} of the same name: {', '.join(shared)}",
-                    f"neither wins: with both installed, people must write {plugin}/{shared[0]}",
+                    f"{wins}: with both installed, people must write {plugin}/{shared[0]}",
                     "choose another name, with your family's in front for example",
                 )
 
@@ -292,6 +302,19 @@ def check_training(name: str, **options: Any) -> None:
             f"{name} scores otherwise after it was loaded from its run",
             "what is published would not be what was measured",
             "keep everything that forward uses in parameters or persistent buffers",
+        )
+
+
+def check_command(name: str) -> None:
+    """Its target is a click command that explains itself."""
+    entry = registry().commands.get(name)
+    command = resolve(entry.target, name)
+    is_one = isinstance(command, click.Command)
+    if not is_one or not command.help:
+        raise Finding(
+            f"{entry.target} {'has no help' if is_one else 'is not a click command'}",
+            f"`zoo {entry.name} --help` could not say what it does",
+            "make it with @zoo.kit.command(), and give it a docstring",
         )
 
 

@@ -27,7 +27,7 @@ DECISIVE = ("targets", "wheel")  # after a finding of these, others would say th
 class Check:
     """One check of one thing. Call it: it raises a Finding where the promise is not kept."""
 
-    of: str  # the package, the plugin, or one of its models or datasets
+    of: str  # the package, the plugin, or one of its entries
     name: str
     call: Callable[[], None]
 
@@ -86,6 +86,8 @@ def checks_of(name: str, **options: Any) -> list[Check]:
             made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
     for dataset in datasets:
         made.append(Check(dataset.name, "arrays", partial(checks.check_dataset, dataset.name)))
+    for command in record.entries("commands"):
+        made.append(Check.by(checks.check_command, command.name, f"{plugin}/{command.name}"))
     return made
 
 

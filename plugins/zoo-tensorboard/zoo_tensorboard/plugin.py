@@ -12,6 +12,17 @@ _writers: dict[Path, Any] = {}  # by the path of the run
 
 
 @zoo.hookimpl
+def zoo_commands() -> list[zoo.CommandEntry]:
+    return [
+        zoo.CommandEntry(
+            name="tensorboard",
+            target="zoo_tensorboard.command:tensorboard_command",
+            help="Show the curves of all runs in TensorBoard.",
+        )
+    ]
+
+
+@zoo.hookimpl
 def zoo_run_started(run: Any) -> None:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 

@@ -1,0 +1,70 @@
+"""Commands that plugins bring: found by name, listed without an import, and their mistakes told."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import click
+
+from zoo_core.io.errors import PluginError, ZooError
+from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.entries import CommandEntry
+from zoo_core.spec.plugins import BUILTIN, load_plugins
+from zoo_core.spec.registry import origin, plugin_of, qualified_name, registry
+
+
+def find(name: str) -> click.Command:
+    """The command called `name` or `plugin/name`; a name that two plugins have is an error."""
+    entry = registry().commands.get(name)
+    command = resolve(entry.target, _in_words(entry))
+    if not isinstance(command, click.Command):
+        raise PluginError(
+            f"{_in_words(entry)} names {entry.target!r}, which is not a click command",
+            "its author makes one with @zoo.kit.command()",
+        )
+    return command
+
+
+def broken(name: str, error: Exception) -> str:
+    """The sentence for a command that raised what is not an error for users."""
+    return f"{_in_words(registry().commands.get(name))} raised {describe(error)}"
+
+
+def labelled() -> dict[str, CommandEntry]:
+    """The commands of plugins, each by the shortest name that finds it."""
+    commands = registry().commands
+    return {commands.label(entry): entry for entry in commands if plugin_of(entry) != BUILTIN}
+
+
+def refused() -> list[str]:
+    """A sentence for each name that several have: who they are, and how to reach them."""
+    sentences = []
+    for name, group in groupby(registry().commands, lambda entry: entry.name):
+        entries = list(group)
+        ways = [f"zoo {qualified_name(e)}" for e in entries if plugin_of(e) != BUILTIN]
+        if len(entries) > 1:
+            runs = "none of them" if len(ways) == len(entries) else "the built-in one"
+            sentences.append(
+                f"Command {name!r} is provided by {' and by '.join(map(origin, entries))}: "
+                f"zoo {name} runs {runs}; write {' or '.join(ways)}."
+            )
+    return sentences
+
+
+def format_section(formatter: click.HelpFormatter) -> None:
+    """Write the part of `zoo --help` that is about plugins."""
+    try:
+        rows = [(label, f"{e.help} [plugin {plugin_of(e)}]") for label, e in labelled().items()]
+        remarks = [*refused(), *load_plugins().remarks]
+    except ZooError as error:  # ZOO_STRICT or ZOO_PLUGINS, which the help explains
+        rows, remarks = [], [f"Plugins cannot be loaded: {error}."]
+    if rows:
+        with formatter.section("Commands from plugins"):
+            formatter.write_dl(rows)
+    for remark in remarks:
+        formatter.write_paragraph()
+        formatter.write_text(remark)
+
+
+def _in_words(entry: CommandEntry) -> str:
+    return f"command {entry.name!r} of {origin(entry)}"

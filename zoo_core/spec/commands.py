@@ -1,0 +1,34 @@
+"""The zoo's own commands, as data: `zoo --help` imports none, and plugins can be compared."""
+
+from __future__ import annotations
+
+# The module of zoo_core.cli and the help of each. The command is the function NAME_command there; a
+# test keeps the table true.
+COMMANDS = {
+    "list": ("catalog", "List models, datasets, trainers or trained weights."),
+    "info": ("catalog", "Show what a model, dataset or trainer is and how it can be used."),
+    "plugins": ("plugins", "List the installed plugins and their state."),
+    "data": ("data", "Fetch, check and look at datasets."),
+    "train": ("train", "Train a model."),
+    "tune": ("train", "Search for the settings that train a model best."),
+    "sweep": ("train", "Train a model with every combination of some settings."),
+    "evaluate": ("use", "Measure a trained run: loss, accuracy and the other metrics of its task."),
+    "predict": ("use", "Classify images."),
+    "generate": ("use", "Generate samples with a generative model."),
+    "attention": ("use", "Draw where a transformer looks, layer by layer."),
+    "report": ("runs", "Write the report of a run again."),
+    "compare": ("runs", "Compare runs in one table and one plot."),
+    "runs": ("runs", "List the runs, newest last."),
+    "pull": ("weights", "Bring weights to this machine and check them."),
+    "publish": ("publish", "Publish the weights of a run, with a card."),
+    "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
+    "remove": ("weights", "Delete the copy of weights on this machine."),
+    "features": ("features", "Show, compute and export the features of frozen backbones."),
+    "export": ("use", "Write a trained model as ONNX or as a torch program."),
+    "plugin": ("plugins", "Start a plugin, or check one."),
+    "cache": ("system", "Show or clear what the zoo keeps on this machine."),
+    "doctor": (
+        "system",
+        "Check what is installed, reachable and writable, and say how to fix the rest.",
+    ),
+}
