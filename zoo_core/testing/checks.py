@@ -24,6 +24,7 @@ from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.plugins import SLOW, load_plugins
 from zoo_core.spec.registry import registry
+from zoo_core.train.job import honoured, ignored, trainer_of
 from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
 from zoo_core.use.load import load
@@ -230,6 +231,19 @@ def check_parameters(name: str, **options: Any) -> None:
             )
 
 
+def check_recipes(name: str, **options: Any) -> None:
+    """Its recipes set only what its trainer uses."""
+    entry = registry().models.get(name)
+    for recipe, sets in entry.recipes.items():
+        if left := list(ignored(trainer_of(entry), sets)):
+            raise Finding(
+                f"recipe {recipe!r} of {name} sets {', '.join(left)}, which its trainer, "
+                f"{entry.trainer}, does not use",
+                "training with it is refused: a run must not claim what did not happen",
+                "leave that out of the recipe, or name it in the trainer's honours and use it",
+            )
+
+
 def check_generation(name: str, **options: Any) -> None:
     """What declares `generate` draws samples of the right shape, the same ones from one seed."""
     entry = registry().models.get(name)
@@ -258,7 +272,8 @@ def check_training(name: str, **options: Any) -> None:
     """`zoo train` works with it, on a few made-up images, and the run loads and predicts."""
     entry = registry().models.get(name)
     size, channels = (options.get(k, entry.options[k]) for k in SHAPES)
-    settings = BRIEFLY | {
+    used = honoured(trainer_of(entry))
+    settings = {field: value for field, value in BRIEFLY.items() if field in used} | {
         "model": {k: v for k, v in options.items() if k not in SHAPES},
         "data": {**FEW, "image_size": min(size, 64), "channels": channels},
         "preprocess": {"size": size},
