@@ -10,7 +10,9 @@ from PIL import Image
 from support import ROOT, environment
 
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
-EXAMPLE = ROOT / "docs" / "examples" / "zoo-mixer"
+EXAMPLES = ROOT / "docs" / "examples"
+EXAMPLE = EXAMPLES / "zoo-mixer"
+TRAINERS = [EXAMPLES / "zoo-knn", EXAMPLES / "zoo-sklearn"]
 
 
 def uv(*arguments: object) -> None:
@@ -28,7 +30,7 @@ def uv(*arguments: object) -> None:
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Every package of this repository, built as it would be for publishing."""
     folder = tmp_path_factory.mktemp("wheels")
-    for package in (ROOT, *PLUGINS, EXAMPLE):
+    for package in (ROOT, *PLUGINS, EXAMPLE, *TRAINERS):
         uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable,
            "--out-dir", folder, package)  # fmt: skip
     return {wheel.name.partition("-")[0]: wheel for wheel in folder.glob("*.whl")}
@@ -141,6 +143,30 @@ def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(w
     assert said == ["zoo-core==0.1.0", "zoo-mixer==0.1.0"]
 
 
+@pytest.fixture(scope="module")
+def trainers_venv(wheels, tmp_path_factory) -> Venv:
+    """The examples of trainers with what they ask for: no torch."""
+    venv = Venv(tmp_path_factory.mktemp("trainers") / "venv")
+    ours = [wheels[package.name.replace("-", "_")] for package in TRAINERS]
+    venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], *ours,
+                 "hyperopt", "pytest")  # fmt: skip
+    return venv
+
+
+@pytest.mark.parametrize("package", TRAINERS, ids=lambda path: path.name)
+def test_each_example_of_a_trainer_keeps_its_promises_without_torch(trainers_venv, package):
+    outcomes = trainers_venv.json("plugin", "check", package.name)
+    assert {outcome["state"] for outcome in outcomes} == {"ok"}
+    assert {"parameters", "recipes", "training"} <= {o["check"] for o in outcomes}
+    said = trainers_venv.run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests"))
+    assert " passed" in said and "skipped" not in said
+
+
+def test_the_examples_of_trainers_import_the_public_page_alone():
+    for path in (path for package in TRAINERS for path in package.rglob("*.py")):
+        assert "zoo_core" not in path.read_text(), path
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -200,7 +226,7 @@ def test_shipped_weights_load_and_predict_in_a_clean_environment_without_a_netwo
     venv = Venv(tmp_path / "venv")
     venv.install(
         "--constraint", ROOT / "constraints.txt", "--find-links", wheels["zoo_core"].parent,
-        *(wheel for name, wheel in wheels.items() if name != "zoo_mixer"),
+        *(wheels[name] for name in ("zoo_core", *(p.name.replace("-", "_") for p in PLUGINS))),
     )  # fmt: skip
     picture = tmp_path / "picture.png"
     Image.effect_noise((40, 30), 60).convert("RGB").save(picture)

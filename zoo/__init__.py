@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from zoo_core.spec.entries import EngineEntry as EngineEntry
     from zoo_core.spec.entries import ModelEntry as ModelEntry
     from zoo_core.spec.entries import TrainerEntry as TrainerEntry
+    from zoo_core.spec.framework import Description as Description
     from zoo_core.spec.framework import Framework as Framework
     from zoo_core.spec.hooks import hookimpl as hookimpl
     from zoo_core.spec.recipe import Recipe as Recipe
@@ -68,7 +69,7 @@ __getattr__, _names = lazy(
         "zoo_core.data.sources": "Source",
         "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
         "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
-        "zoo_core.spec.framework": "Framework",
+        "zoo_core.spec.framework": "Description Framework",
         "zoo_core.spec.hooks": "hookimpl",
         "zoo_core.spec.recipe": "Recipe",
         "zoo_core.torch.backbones": "FrozenModel",

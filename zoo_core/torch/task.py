@@ -81,8 +81,8 @@ class Task(ABC):
     mixes = False  # whether `step` knows what MixUp and CutMix do to labels
     smooths = False  # whether `step` uses the recipe's label_smoothing
 
-    @classmethod
-    def check(cls, job: Job) -> None:  # noqa: B027 - optional
+    @classmethod  # noqa: B027 - optional
+    def check(cls, job: Job) -> None:
         """Refuse a job before it has a run: a ValueError says in a sentence what is wrong."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
