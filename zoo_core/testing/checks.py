@@ -142,7 +142,7 @@ def check_names(plugin: str) -> None:
     record = record_of(plugin)
     for other in load_plugins().records:
         for field in ENTRIES:
-            mine, theirs = ({e.name for e in getattr(r, field)} for r in (record, other))
+            mine, theirs = ({e.name for e in r.entries(field)} for r in (record, other))
             if other.id != plugin and (shared := sorted(mine & theirs)):
                 raise Finding(
                     f"{other.distribution} has {field} of the same name: {', '.join(shared)}",
@@ -154,7 +154,7 @@ def check_names(plugin: str) -> None:
 def check_targets(plugin: str) -> None:
     """Everything that its entries name exists."""
     record = record_of(plugin)
-    targets = [(e.name, e.target) for field in ENTRIES for e in getattr(record, field)]
+    targets = [(e.name, e.target) for field in ENTRIES for e in record.entries(field)]
     for entry in record.entries("models"):
         targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
         targets += [(f"{entry.name}, task", entry.task)] * (entry.task != "classification")
