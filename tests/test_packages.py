@@ -148,8 +148,7 @@ def trainers_venv(wheels, tmp_path_factory) -> Venv:
     """The examples of trainers with what they ask for: no torch."""
     venv = Venv(tmp_path_factory.mktemp("trainers") / "venv")
     ours = [wheels[package.name.replace("-", "_")] for package in TRAINERS]
-    venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], *ours,
-                 "hyperopt", "pytest")  # fmt: skip
+    venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], *ours, "pytest")
     return venv
 
 
@@ -180,6 +179,16 @@ def test_the_tutorial_shows_the_code_of_the_example(line):
     package = EXAMPLE / "zoo_mixer"
     assert line in (ROOT / "docs" / "plugins.md").read_text()
     assert line in (package / "mixer.py").read_text() + (package / "plugin.py").read_text()
+
+
+def test_the_walk_through_shows_the_code_of_the_example():
+    package = EXAMPLES / "zoo-sklearn" / "zoo_sklearn"
+    code = (package / "models.py").read_text() + (package / "trainer.py").read_text()
+    text = (ROOT / "docs" / "training.md").read_text()
+    walk = text[text.index("## Write a trainer") : text.index("### 5.")]
+    shown = [line for block in walk.split("```")[1::2] for line in block.splitlines()[1:]]
+    assert len(shown) > 15
+    assert not [line for line in shown if line.strip() not in ("", "...") and line not in code]
 
 
 @pytest.mark.slow

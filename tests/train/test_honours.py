@@ -61,7 +61,9 @@ def test_a_search_over_it_is_refused_at_every_end(tmp_path, search, end):
     axis = {"precision": ["float32", "bfloat16"][:: 1 if end else -1]}
     named = {"space": axis, "searcher": "grid"} if search is zoo.tune else {"grid": axis}
     with pytest.raises(zoo.ZooError, match=REFUSED):
-        search("fcn_numpy", "synthetic", settings=SMALL, runs=tmp_path / "runs", quiet=True, **named)
+        search(
+            "fcn_numpy", "synthetic", settings=SMALL, runs=tmp_path / "runs", quiet=True, **named
+        )
     assert not (tmp_path / "runs").exists()
 
 
