@@ -9,7 +9,7 @@ from zoo_numpy.trainer import NumpyTrainer
 import zoo
 from zoo_core.io.errors import Finding
 from zoo_core.spec.settings import read_request
-from zoo_core.testing.checks import check_recipes
+from zoo_core.testing.checks import check_recipes, check_training
 from zoo_core.torch.frozen import FrozenTrainer
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train import runner
@@ -102,6 +102,14 @@ def test_a_recipe_of_an_entry_that_its_trainer_does_not_use_is_found(monkeypatch
     monkeypatch.setattr(NumpyTrainer, "honours", NumpyTrainer.honours - {"lr", "optimizer"})
     with pytest.raises(Finding, match=r"sets (optimizer, )?lr, which its trainer, numpy, does not"):
         check_recipes("fcn_numpy")
+
+
+def test_weights_that_do_not_fit_the_spec_are_found(monkeypatch):
+    spec = NumpyTrainer.tensor_spec
+    more = {"more": ((None,), "float32")}
+    monkeypatch.setattr(NumpyTrainer, "tensor_spec", lambda *given: {**spec(*given), **more})
+    with pytest.raises(Finding, match="cannot be loaded: .* more is missing"):
+        check_training("fcn_numpy")
 
 
 def test_without_an_optimizer_a_search_asks_what_to_vary(tmp_path, monkeypatch):

@@ -281,8 +281,15 @@ def check_training(name: str, **options: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             result = train(name, "synthetic", runs=Path(folder), quiet=True, settings=settings)
-            load(result.path)
-            again = evaluate_run(str(result.path))
+            try:
+                load(result.path)
+                again = evaluate_run(str(result.path))
+            except errors.WeightsError as error:
+                raise Finding(
+                    f"what `zoo train {name}` writes cannot be loaded: {error}",
+                    "nobody can use a model that they trained",
+                    "train the tensors that tensor_spec names, and take them in load_state",
+                ) from error
         except (errors.DataError, errors.WeightsError, errors.MissingDependency) as error:
             raise Skipped(str(error)) from error
         except ZooError as error:
