@@ -19,6 +19,8 @@ class LogisticRegression:
             raise ValueError("penalty must be above 0, and iterations at least 1")
         self.penalty, self.iterations = penalty, iterations
         self.classes, self.inputs = num_classes, in_channels * image_size * image_size
+        self.weight = np.zeros((self.classes, self.inputs), np.float32)
+        self.bias = np.zeros(self.classes, np.float32)
 
     def spec(self):
         """Shape and dtype of each array."""
@@ -43,8 +45,8 @@ class LogisticRegression:
 
     def load(self, arrays):
         """Take arrays that fit `spec`; there is nothing else that could be wrong with them."""
-        self.weight = arrays["weight"].astype(np.float32)
-        self.bias = arrays["bias"].astype(np.float32)
+        self.weight = arrays.get("weight", self.weight).astype(np.float32)
+        self.bias = arrays.get("bias", self.bias).astype(np.float32)
 
     def scores(self, x):
         return x @ self.weight.T + self.bias  # (B, classes)
