@@ -1,6 +1,6 @@
 # From a bare machine with Python 3.11 or newer:
 #   make install puts the core and all plugins into .venv
-#   make demo    trains a network on real pictures, evaluates it, shows the report; a few minutes
+#   make demo    trains a network on real images, evaluates it, shows the report; a few minutes
 #   make test    everything that must hold, in a few minutes
 # All make .venv first, with the core, all plugins and the test tools; when nothing changed, that
 # takes no time. make test-often N=20 runs the quick tests in many orders, make test-slow runs what
@@ -9,7 +9,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-PLUGINS := $(sort $(wildcard plugins/*/pyproject.toml))
+# Ray is large: make test-slow installs it.
+PLUGINS := $(filter-out plugins/zoo-ray/%,$(sort $(wildcard plugins/*/pyproject.toml)))
 SOURCES := $(shell find zoo zoo_core plugins/zoo-cnn/zoo_cnn -name '*.py')
 EDITABLE := -e . $(foreach plugin,$(PLUGINS),-e $(patsubst %/,%,$(dir $(plugin))))
 
@@ -24,10 +25,10 @@ install: $(READY)
 demo: runs/.demo
 	@run=$$(cat runs/.demo) && echo && \
 	echo "Made: a trained model and its report in $$run" && \
-	echo "Look: $$run/report.md, and the pictures beside it" && \
+	echo "Look: $$run/report.md, and the plots in $$run/pictures" && \
 	echo "Next: $(BIN)/zoo list" && \
-	echo "      $(BIN)/zoo predict $$run PICTURE.jpg" && \
-	echo "      $(BIN)/zoo train cnn --dataset ./FOLDER_WITH_YOUR_PICTURES"
+	echo "      $(BIN)/zoo predict $$run IMAGE.jpg" && \
+	echo "      $(BIN)/zoo train cnn --dataset ./FOLDER_WITH_YOUR_IMAGES"
 
 # CIFAR-10, from wherever this machine can get it; without any network, the made-up dataset.
 runs/.demo: $(READY) $(SOURCES)
@@ -54,8 +55,10 @@ test-often: $(READY)
 	  echo "Passed: --randomly-seed=$$seed"; \
 	done
 
+# A test may take half an hour here before pytest prints where it stands.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/uv pip install --python $(BIN)/python --constraint constraints.txt -e plugins/zoo-ray
+	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""One picture: what each model reaches against what its training costs."""
+"""One plot: what each model reaches against what its training costs."""
 
 from __future__ import annotations
 

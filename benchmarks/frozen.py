@@ -8,7 +8,7 @@ network on preprocessed batches in memory, just as the pass runs it (batch norms
 last, the same batch), and as one would write it down. Between the two measurements of that the
 pass, from an empty cache; after it a search of 20 trials, the final training with a test after each
 epoch, the evaluation and the reports, as `zoo tune --trials 20 --train` does. The naive way does
-the same with a forward pass over the pictures in every epoch of every trial; its count follows from
+the same with a forward pass over the images in every epoch of every trial; its count follows from
 the epochs that were really trained. Asked for: at most 1.1 passes, and a pass at 80 % or more of
 the speed of the bare network.
 """
@@ -53,7 +53,7 @@ def main() -> None:
     recipe = override(entry.recipes["default"], settings)
     data = part_of(datasets.open_dataset(options.dataset), options.pictures)
     pictures = len(data.train) + len(data.test or ())
-    print(f"{pictures} pictures, {torch.get_num_threads()} threads", flush=True)
+    print(f"{pictures} images, {torch.get_num_threads()} threads", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ZOO_CACHE"] = folder
         rates = bare_rates(entry, recipe, data, options.seconds)
@@ -95,7 +95,7 @@ def compute(entry: ModelEntry, recipe: Recipe, data: Dataset) -> None:
 
 
 def part_of(data: Dataset, count: int) -> Dataset:
-    """So many pictures for training, a fifth of that for the test; a dataset of its own."""
+    """So many images for training, a fifth of that for the test; a dataset of its own."""
     assert data.test is not None and data.train.labels is not None and data.test.labels is not None
     train = Split(data.train.images[:count], data.train.labels[:count])
     test = Split(data.test.images[: count // 5], data.test.labels[: count // 5])

@@ -2,10 +2,10 @@
 
     python benchmarks/loader.py [--pictures 50000] [--rounds 5] [--stretch 40]
 
-The usual way is a Dataset that makes a PIL image of each picture, ToTensor, Normalize and a
+The usual way is a Dataset that makes a PIL image of each array, ToTensor, Normalize and a
 DataLoader with 0 and with 2 workers; ratios are against the better of the two. Also printed: the
 share of an MLP's training epoch that goes into data, and the peak memory of an epoch. CIFAR-10 is
-used if it is in the cache, random pictures of the same shape otherwise: the times are the same.
+used if it is in the cache, random images of the same shape otherwise: the times are the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def training_images(count: int) -> Split:
 
 
 def usual(split: Split, augmented: bool, workers: int) -> Iterator[int]:
-    """Batch sizes of one epoch, the way a tutorial loads pictures."""
+    """Batch sizes of one epoch, the way a tutorial loads images."""
     from PIL import Image
     from torch.utils.data import DataLoader, Dataset
     from torchvision import transforms
@@ -79,7 +79,7 @@ def ours(split: Split, augment: tuple[str, ...], epoch: int, **options: object) 
 
 
 def rate(epoch: Callable[[], Iterator[int]], stretch: int) -> float:
-    """Pictures a second in the quickest stretch of an epoch: what else runs here counts least."""
+    """Images a second in the quickest stretch of an epoch: what else runs here counts least."""
     times, counts = [], []
     for count in epoch():
         times.append(time.perf_counter())
@@ -104,7 +104,7 @@ def compare(split: Split, augment: tuple[str, ...], rounds: int, stretch: int) -
         for name, epoch in sides.items():
             best[name] = max(best[name], rate(epoch, stretch))
     reference = max(best["usual, 0 workers"], best["usual, 2 workers"])
-    print(f"\n{' + '.join(augment) or 'plain'}: pictures a second, best of {rounds} epochs")
+    print(f"\n{' + '.join(augment) or 'plain'}: images a second, best of {rounds} epochs")
     for name, value in best.items():
         print(f"  {name:20s}{value:12,.0f}{value / reference:8.1f}x")
 
@@ -164,7 +164,7 @@ def main() -> None:
     if options.memory:
         return peak_memory(options.pictures)
     split = training_images(options.pictures)
-    print(f"{len(split):,} pictures, batch {BATCH}, {torch.get_num_threads()} threads")
+    print(f"{len(split):,} images, batch {BATCH}, {torch.get_num_threads()} threads")
     for augment in ((), WORDS):
         compare(split, augment, options.rounds, options.stretch)
     print("\nshare of an mlp training epoch (3072-512-256-10, Adam) that goes into data")
@@ -177,7 +177,7 @@ def main() -> None:
     memory = json.loads(subprocess.check_output(again, text=True))
     batch = BATCH * 32 * 32 * 3 * 4
     ratio = (memory["grown"] - 2 * batch) / memory["data"]
-    print(f"\npeak memory of an epoch, less two batches: {ratio:.2f}x the uint8 pictures")
+    print(f"\npeak memory of an epoch, less two batches: {ratio:.2f}x the uint8 images")
 
 
 if __name__ == "__main__":

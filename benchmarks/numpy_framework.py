@@ -2,7 +2,7 @@
 
     python benchmarks/numpy_framework.py [--images 1000] [--repeats 5]
 
-The pictures are random numbers of MNIST's shape: what they show does not change the time. All
+The images are random numbers of MNIST's shape: what they show does not change the time. All
 train with the published recipe (SGD 0.1, momentum 0.9, weight decay 5e-4, batch 100) on one thread,
 unless OMP_NUM_THREADS says otherwise, in turns, in one process; the best epoch of each counts.
 

@@ -6,7 +6,7 @@
                                             also measure the feature distance of generative runs
 
 Runs that differ by their seed alone are one figure, their mean. Models that generate have a table
-of their own besides, and their pictures are kept beside run.json.
+of their own besides, and their plots are kept beside run.json.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zoo_core.weights.manifest import all_weights, is_packaged
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PICTURES = ("samples", "reconstructions", "latent")
-LARGEST = 200_000  # bytes of a picture that is kept
+LARGEST = 200_000  # bytes of a plot that is kept
 
 GENERATIVE = {  # column -> figures of the test set, the first that is there; digits after the point
     "MSE": (("reconstruction_mse",), 5),
@@ -146,7 +146,7 @@ def distance(run: Path, classifier: str) -> dict[str, object]:
 
 
 def keep_pictures(run: Path, path: Path) -> None:
-    """The pictures of a report as WebP, small enough to be read on a page."""
+    """The plots of a report as WebP, small enough to be read on a page."""
     from PIL import Image
 
     for name in PICTURES:
@@ -411,7 +411,7 @@ def percent(fraction: float) -> str:
 def generative_table() -> str:
     titles = (
         "model", "dataset", "recipe", "parameters", "reported", "accuracy", *GENERATIVE,
-        "feature distance", "pictures", "seed", "epochs", "CPU minutes",
+        "feature distance", "plots", "seed", "epochs", "CPU minutes",
     )  # fmt: skip
     rows = [
         generative_cells(*key, name, document)

@@ -5,7 +5,7 @@
 The notebook way: torchvision's CIFAR10 with ToTensor and Normalize, a DataLoader with shuffling,
 plain Adam, loss.item() every step, a test pass after each epoch; with 0 and with 2 loader workers,
 of which the quicker counts. zoo: `zoo.train` with the same batch size, learning rate and epochs on
-the same pictures, its test passes included. Best of several. Asked for: 2.5x for mlp, 1.3x for cnn,
+the same images, its test passes included. Best of several. Asked for: 2.5x for mlp, 1.3x for cnn,
 equal accuracy within noise. The last part is the time from `zoo train mlp` to the first step, in
 units of a Python that imports torch and makes an Adam: at most 1.3.
 """
@@ -41,9 +41,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=2)
     options = parser.parse_args()
     data = zoo.open_dataset(options.dataset)
-    print(
-        f"{options.pictures} pictures, {options.epochs} epochs, {torch.get_num_threads()} threads"
-    )
+    print(f"{options.pictures} images, {options.epochs} epochs, {torch.get_num_threads()} threads")
     for name in options.models:
         best: dict[str, tuple[float, float]] = {}
         for _ in range(options.repeat):

@@ -4,10 +4,10 @@
 
 The notebook way: hyperopt's fmin over the learning rate of an mlp, torchvision's CIFAR10 with
 ToTensor and Normalize, a DataLoader with shuffling, plain Adam, loss.item() every step, early
-stopping with patience 5, a fifth of the pictures for the search and a fifth of those for
-validation; then a new model with the best rate and number of epochs on all pictures, with a test
+stopping with patience 5, a fifth of the images for the search and a fifth of those for
+validation; then a new model with the best rate and number of epochs on all images, with a test
 pass after each epoch. Measured with 0 and with 2 loader workers, of which the quicker counts. zoo:
-the default preset of `zoo.tune`, then `zoo.train` with what it found, on the same pictures. The
+the default preset of `zoo.tune`, then `zoo.train` with what it found, on the same images. The
 search's report is in its time, that of the last run is not: the notebook has neither. Asked for: at
 least 8x.
 """
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=50, help="at most, of a trial")
     options = parser.parse_args()
     warm_up(options.dataset)
-    print(f"{options.pictures} pictures, {torch.get_num_threads()} threads", flush=True)
+    print(f"{options.pictures} images, {torch.get_num_threads()} threads", flush=True)
     took, busy = {}, {}
     for way, run in (
         ("zoo", partial(with_zoo, options)),
@@ -70,7 +70,7 @@ def warm_up(dataset: str) -> None:
 
 
 def with_zoo(options: argparse.Namespace) -> str:
-    # A search takes a fifth of the pictures, whatever their number; the training takes them all.
+    # A search takes a fifth of the images, whatever their number; the training takes them all.
     part = options.pictures / len(zoo.open_dataset(options.dataset).train)
     with tempfile.TemporaryDirectory() as runs:
         found = zoo.tune(

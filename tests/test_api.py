@@ -1,12 +1,17 @@
 """The public face: small, lazy, and with sentences for mistakes."""
 
+import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from support import ROOT, environment
+from support import environment
 
 import zoo
+import zoo.kit
+import zoo.testing
 
 
 def test_every_public_name_is_there_and_nothing_is_imported_before_it_is_used():
@@ -21,10 +26,13 @@ def test_every_public_name_is_there_and_nothing_is_imported_before_it_is_used():
         zoo.lode  # noqa: B018
 
 
-def test_the_names_that_type_checkers_see_are_those_that_exist():
-    source = (ROOT / "zoo" / "__init__.py").read_text()
-    for name, module in zoo._HOME.items():
-        assert f"from {module} import {name} as {name}" in source
+@pytest.mark.parametrize("page", [zoo, zoo.kit, zoo.testing], ids=lambda page: page.__name__)
+def test_the_names_that_type_checkers_see_are_those_that_exist(page):
+    seen = re.findall(r"    from (\S+) import (\S+) as \2\n", Path(page.__file__).read_text())
+    assert [name for _, name in seen] == [name for name in page.__all__ if name != "__version__"]
+    for module, name in seen:
+        assert getattr(page, name) is getattr(importlib.import_module(module), name)
+    assert seen == sorted(seen)
 
 
 def test_list_models_gives_names_that_create_takes():

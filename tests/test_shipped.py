@@ -25,7 +25,7 @@ CASES = [
 
 
 def fetch(dataset):
-    """Real pictures, once for all processes that test and for the next time."""
+    """Real images, once for all processes that test and for the next time."""
     DATA.mkdir(parents=True, exist_ok=True)
     with FileLock(DATA / f"{dataset}.lock"):
         done = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 import zoo
 
 MODEL = {"name": "net", "target": "package.module:Net", "summary": "A net"}
-DATASET = {"name": "pictures", "target": "package.module:load", "summary": "Some pictures"}
+DATASET = {"name": "pictures", "target": "package.module:load", "summary": "Some images"}
 TRAINER = {"name": "trainer", "target": "package.module:Trainer", "summary": "A trainer"}
 
 

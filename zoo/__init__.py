@@ -9,8 +9,9 @@
     zoo.tune("cnn", train=True)                 # searches the learning rate, then trains
     model = zoo.create("cnn", num_classes=10)   # a fresh, untrained network
 
-Plugin authors need nothing else: `zoo.hookimpl` marks hooks, `zoo.ModelEntry` and its siblings
-describe what a plugin contributes. Names are imported when they are first used.
+Plugin authors find the rest here too: `zoo.hookimpl` marks hooks, `zoo.ModelEntry` and its siblings
+describe what a plugin contributes; zoo.kit is for commands and engines, zoo.testing for tests.
+Names are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -30,10 +31,23 @@ if TYPE_CHECKING:
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
+    from zoo_core.data.dataset import Dataset as Dataset
+    from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.loader import Batch as Batch
+    from zoo_core.data.preprocess import Preprocess as Preprocess
     from zoo_core.data.sources import Source as Source
+    from zoo_core.io.engine import Engine as Engine
+    from zoo_core.io.engine import Outcome as Outcome
+    from zoo_core.io.engine import Piece as Piece
+    from zoo_core.io.engine import Resources as Resources
+    from zoo_core.io.engine import WorkerDied as WorkerDied
+    from zoo_core.io.errors import DataError as DataError
+    from zoo_core.io.errors import Interrupted as Interrupted
+    from zoo_core.io.errors import OptionError as OptionError
     from zoo_core.io.errors import SourceUnavailable as SourceUnavailable
+    from zoo_core.io.errors import TrainingError as TrainingError
+    from zoo_core.io.errors import UsageError as UsageError
     from zoo_core.io.errors import WeightsError as WeightsError
     from zoo_core.io.errors import ZooError as ZooError
     from zoo_core.spec.entries import CommandEntry as CommandEntry
@@ -46,6 +60,7 @@ if TYPE_CHECKING:
     from zoo_core.spec.hooks import hookimpl as hookimpl
     from zoo_core.spec.recipe import Recipe as Recipe
     from zoo_core.torch.backbones import FrozenModel as FrozenModel
+    from zoo_core.torch.backbones import features_of as features_of
     from zoo_core.torch.pretrained import Pretrained as Pretrained
     from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
     from zoo_core.torch.task import SumOver as SumOver
@@ -57,6 +72,7 @@ if TYPE_CHECKING:
     from zoo_core.train.learner import Learner as Learner
     from zoo_core.train.learner import Position as Position
     from zoo_core.train.loop import Loop as Loop
+    from zoo_core.train.runner import Result as Result
     from zoo_core.use.generate import Generator as Generator
     from zoo_core.use.load import load as load
 
@@ -64,20 +80,25 @@ __getattr__, _names = lazy(
     globals(),
     {
         "zoo_core.api": "create evaluate generate info list_models predict sweep train tune",
+        "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",
         "zoo_core.data.loader": "Batch",
+        "zoo_core.data.preprocess": "Preprocess",
         "zoo_core.data.sources": "Source",
-        "zoo_core.io.errors": "SourceUnavailable WeightsError ZooError",
+        "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",
+        "zoo_core.io.errors": "DataError Interrupted OptionError SourceUnavailable TrainingError "
+        "UsageError WeightsError ZooError",
         "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
         "zoo_core.spec.framework": "Description Framework",
         "zoo_core.spec.hooks": "hookimpl",
         "zoo_core.spec.recipe": "Recipe",
-        "zoo_core.torch.backbones": "FrozenModel",
+        "zoo_core.torch.backbones": "FrozenModel features_of",
         "zoo_core.torch.pretrained": "Pretrained pretrained_tensors",
         "zoo_core.torch.task": "SumOver Task Update",
         "zoo_core.train.job": "Fitted Job Trainer",
         "zoo_core.train.learner": "Learner Position",
         "zoo_core.train.loop": "Loop",
+        "zoo_core.train.runner": "Result",
         "zoo_core.use.generate": "Generator",
         "zoo_core.use.load": "load",
     },

@@ -19,7 +19,6 @@ from zoo._lazy import lazy
 
 if TYPE_CHECKING:
     from zoo_core.cli.options import PATH as PATH
-    from zoo_core.cli.options import checkpoint_option as checkpoint_option
     from zoo_core.cli.options import dataset_option as dataset_option
     from zoo_core.cli.options import device_option as device_option
     from zoo_core.cli.options import model_argument as model_argument
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document
     from zoo_core.io.documents import write_document as write_document
+    from zoo_core.io.errors import os_errors as os_errors
     from zoo_core.io.files import atomic_write as atomic_write
     from zoo_core.io.files import cache_dir as cache_dir
     from zoo_core.io.files import file_digest as file_digest
@@ -53,20 +53,23 @@ if TYPE_CHECKING:
     from zoo_core.io.targets import resolve as resolve
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
+    from zoo_core.spec.settings import parse_settings as parse_settings
 
 __getattr__, __all__ = lazy(
     globals(),
     {
-        "zoo_core.cli.options": "PATH checkpoint_option dataset_option device_option "
-        "model_argument output_option quiet_option run_argument runs_option set_option yes_option",
+        "zoo_core.cli.options": "PATH dataset_option device_option model_argument output_option "
+        "quiet_option run_argument runs_option set_option yes_option",
         "zoo_core.cli.output": "Answer command group print_fields print_table",
         "zoo_core.data.loader": "Loader",
         "zoo_core.io.blocks": "BlockStore Layout",
         "zoo_core.io.console": "progress say warn",
         "zoo_core.io.documents": "document_digest read_document write_document",
+        "zoo_core.io.errors": "os_errors",
         "zoo_core.io.files": "atomic_write cache_dir file_digest locked temporary_folder",
         "zoo_core.io.targets": "describe missing_dependency resolve",
         "zoo_core.runs.run": "Run runs_root",
+        "zoo_core.spec.settings": "parse_settings",
     },
 )
 

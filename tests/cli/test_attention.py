@@ -45,7 +45,7 @@ def installed(folder, shape):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with runs of a transformer and of a network without attention, and a picture."""
+    """A folder with runs of a transformer and of a network without attention, and an image."""
     folder = tmp_path_factory.mktemp("attention")
     settings = {"epochs": 1, "batch_size": 50, "data": {"train_size": 100, "test_size": 20}}
     small = {"width": 16, "hidden": 16, "heads": 2}
@@ -67,7 +67,7 @@ def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_here):
     done = zoo_here("attention", run_of(trained, "nano"), "cat.png", cwd=trained)
     first, second = done.stdout.splitlines()
     assert first.startswith("cat.png: ") and first.endswith(" %")
-    assert second == "Picture: attention.png"
+    assert second == "Plot: attention.png"
     one = Image.open(trained / "attention.png").size
     assert one[0] > 3 * one[1]  # five panels beside each other
     zoo_here(
@@ -94,7 +94,7 @@ def test_json_has_the_shares_of_every_layer(trained, zoo_here):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["RUN", "dog.png"], "Error: there is no picture dog.png."),
+        (["RUN", "dog.png"], "Error: there is no image dog.png."),
         (["RUN", "cat.png", "-o", "a.jpeg"], "Error: a.jpeg must end in .png, .pdf or .svg."),
         (["MLP", "cat.png"], "Error: model 'mlp' declares no attention that could be drawn."),
     ],

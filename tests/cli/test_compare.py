@@ -15,7 +15,7 @@ def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_command, tmp_p
     make_run(root, model="vit", done=2, status="interrupted")
     make_run(root, model="vae", classes=(), metrics=make_metrics(3, pace=9)[:1])
     done = zoo_command("compare", *(f"runs/{path.name}" for path in root.iterdir()))
-    header, *rows, _, picture = done.stdout.splitlines()
+    header, *rows, _, plot = done.stdout.splitlines()
     assert columns(header) == [
         "MODEL", "RUN", "DATASET", "PARAMETERS", "SIZE", "EPOCHS", "TIME", "IMAGES/S", "MS/IMAGE",
         "LOSS", "ACCURACY", "NOTE",
@@ -26,7 +26,7 @@ def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_command, tmp_p
     assert first[-1] == "best"
     assert columns(rows[2])[-1] == "interrupted"
     assert sum(row.endswith("best") for row in rows) == 1
-    assert picture == "Picture: compare.png"
+    assert plot == "Plot: compare.png"
     assert done.stderr == ""
     with Image.open(tmp_path / "compare.png") as drawn:
         drawn.verify()

@@ -98,7 +98,7 @@ def test_features_are_computed_listed_checked_exported_and_removed(compute, type
         (["info", "abc"], "there are no features 'abc'"),
         (["remove"], "say which: ID..., or --max-size"),
         (["remove", "abc", "--max-size", "1GB"], "say which: ID..., or --max-size"),
-        (["remove", "--max-size", "much"], "'much' is no size"),
+        (["remove", "--max-size", "much"], "'much' is not a size"),
         (["compute", "mlp"], "model 'mlp' has no frozen backbone"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

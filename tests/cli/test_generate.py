@@ -88,7 +88,7 @@ def test_the_same_seed_gives_the_same_pictures(trained, zoo_there):
         done = zoo_there(
             "generate", run_of(trained, "vae"), "--n", "9", *arguments, "-o", f"{name}.png"
         )
-        assert done.stdout == f"Picture: {name}.png\n"
+        assert done.stdout == f"Samples: {name}.png\n"
     a, b, c = (pixels(trained / f"{name}.png") for name in "abc")
     assert np.array_equal(a, b)
     assert a.shape == c.shape and not np.array_equal(a, c)
@@ -114,7 +114,7 @@ def test_clusters_are_asked_for_by_their_names(trained, zoo_there, json_there):
     other = next(name for name in ("circle", "square", "cross", "ring", "moon", "plus")
                  if name not in names)  # fmt: skip
     done = zoo_there("generate", run, "--class", other, status=2)
-    assert names[0] in done.stderr and "cannot be asked for" in done.stderr
+    assert names[0] in done.stderr and "has no class" in done.stderr
 
 
 def test_names_that_several_conditions_share_are_numbered():
@@ -136,8 +136,8 @@ def test_names_that_several_conditions_share_are_numbered():
     "mistake, sentence",
     [
         ({"condition": 6}, "by its name, not by 6"),
-        ({"seed": -1}, "a seed is 0 or more"),
-        ({"count": 0}, "at least one sample"),
+        ({"seed": -1}, "the seed at least 0"),
+        ({"count": 0}, "number of samples must be at least 1"),
     ],
 )
 def test_mistakes_in_python_get_a_sentence_too(trained, monkeypatch, mistake, sentence):

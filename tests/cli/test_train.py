@@ -148,8 +148,8 @@ def test_hooks_hear_of_the_run_and_a_logger_that_raises_is_dropped(
     done = zoo_command(
         "train", "mlp", *SMALL, "--lr", "1e30", "--set", "optimizer=sgd", status=1, **env
     )
-    assert "\nfailed the loss was no finite number" in done.stderr
-    assert "Error: the loss was no finite number in epoch 1" in done.stderr
+    assert "\nfailed the loss was not a finite number" in done.stderr
+    assert "Error: the loss was not a finite number in epoch 1" in done.stderr
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_pat
         (["cnn", "--epochs", "0"], "Error: epochs must be a whole number of at least 1, not 0."),
         (["cnn", "--set", "patience=3"], "Error: patience and restore_best need a validation"),
         (["cnn", "--dataset", "cifar"], "Error: there is no dataset 'cifar'.\nHint: did you mean "),
-        (["cnn", "--resume", "latest"], "Error: --resume goes on with the settings of the run"),
+        (["cnn", "--resume", "latest"], "Error: --resume keeps the settings of the run"),
         (["--resume", "latest"], "Error: there is no run in runs."),
         (["--resume", "nothing"], "Error: there is no run 'nothing' in runs."),
         (["cnn", "--config", "no.toml"], "Error: no.toml cannot be read: No such file"),

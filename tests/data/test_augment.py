@@ -18,13 +18,13 @@ RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (N, 12, 12, 3), dtype=np.uint8)
 GREY = RNG.integers(0, 256, (N, 12, 12, 1), dtype=np.uint8)
 LABELS = np.arange(N) % 10
-# Pictures come out as they went in: mean 0 and std 1/255 keep the values 0 to 255.
+# Images come out as they went in: mean 0 and std 1/255 keep the values 0 to 255.
 PLAIN = Preprocess(12, 3, (0.0,), (1 / 255,))
 BACKENDS = ("numpy", "torch")
 
 
 def pictures(backend, *words, size=12, images=IMAGES, **options):
-    """All pictures of an epoch in order, changed by the words: (n, h, w, c)."""
+    """All images of an epoch in order, changed by the words: (n, h, w, c)."""
     preprocess = Preprocess(size, images.shape[3], (0.0,), (1 / 255,))
     loader = Loader(
         Split(images, LABELS),
@@ -69,8 +69,8 @@ def test_words_are_parsed():
         ("blur", "no augmentation 'blur'", "there are flip, crop"),
         ("crop", "does not say its pixels", "write it like crop:4"),
         ("crop:", "does not say its pixels", "write it like crop:4"),
-        ("crop:four", "'four' is no pixels", "write it like crop:4"),
-        ("crop:4.5", "'4.5' is no pixels", "write it like crop:4"),
+        ("crop:four", "'four' is not valid for pixels", "write it like crop:4"),
+        ("crop:4.5", "'4.5' is not valid for pixels", "write it like crop:4"),
         ("crop:0", "pixels of crop must be from 1", "write it like crop:4"),
         ("crop:4,4", "cannot have '4'", "write it like crop:4"),
         ("crop:4,pixels=4", "cannot have 'pixels=4'", "write it like crop:4"),
@@ -78,7 +78,7 @@ def test_words_are_parsed():
         ("affine:rotate=nan", "rotate of affine must be from 0", "write it like affine"),
         ("affine:shear=2", "cannot have 'shear=2'", "write it like affine"),
         ("resized_crop:8,scale=1-0.1", "scale of resized_crop", "write it like resized_crop"),
-        ("resized_crop:8,scale=0.5", "is no scale", "write it like resized_crop"),
+        ("resized_crop:8,scale=0.5", "is not valid for scale", "write it like resized_crop"),
         ("cutmix:0", "alpha of cutmix", "write it like cutmix"),
     ],
 )
@@ -168,7 +168,7 @@ def test_affine_maps_rotate_about_the_centre_within_their_limits():
     assert 0.8 <= factor.min() < 0.82 and 1.18 < factor.max() <= 1.2
     degrees = np.degrees(np.arctan2(linear[:, 0, 1], linear[:, 0, 0]))
     assert -30 <= degrees.min() < -29 and 29 < degrees.max() <= 30
-    # Where the centre of the picture went: the shift, up to two pixels each way.
+    # Where the centre of the image went: the shift, up to two pixels each way.
     centre = np.linalg.solve(linear, (5.5 - matrices[:, :, 2])[..., None])[..., 0] - 5.5
     assert 1.9 < np.abs(centre).max() <= 2.0001
 
@@ -288,7 +288,7 @@ def test_mixup_and_cutmix_together_take_turns(backend):
     blended = np.ptp(values, axis=(1, 2)) < 1e-3
     assert 0.2 < blended.mean() < 0.8
     following = (np.arange(N) + 1) % N
-    # Either way the mean of a picture is its own value and the next one's, by weight.
+    # Either way the mean of an image is its own value and the next one's, by weight.
     assert np.allclose(
         values.mean(axis=(1, 2)), np.arange(N) * weight + following * (1 - weight), atol=0.01
     )

@@ -92,7 +92,7 @@ def test_two_processes_fetch_once(dots, tmp_path):
     (tmp_path / "wait").unlink()
     outputs = [process.communicate(timeout=300) for process in (first, second)]
     assert [process.returncode for process in (first, second)] == [0, 0], outputs
-    assert all("300 pictures" in out for out, _ in outputs)
+    assert all("300 images" in out for out, _ in outputs)
     assert (tmp_path / "fetches").read_text() == "x"
     assert hidden(tmp_path) == []
 
@@ -119,7 +119,7 @@ def test_what_a_killed_process_left_is_cleaned_by_the_next_fetch(dots, tmp_path)
     assert hidden(tmp_path)
     (tmp_path / "wait").unlink()
     out, _ = dots("fetch", "dots").communicate(timeout=300)
-    assert "300 pictures" in out
+    assert "300 images" in out
     assert hidden(tmp_path) == []
 
 

@@ -65,7 +65,7 @@ def test_the_life_of_a_dataset(data, data_json, tmp_path):
     """fetch, list, info, verify, remove, one after the other."""
     done = data("fetch", "dots")
     path = tmp_path / "cache" / "data" / "fixture_cli--dots.safetensors"
-    assert done.stdout == f"dots: 40 + 9 pictures, 16 x 16 x 1, 3 classes, verified, in {path}\n"
+    assert done.stdout == f"dots: 40 + 9 images, 16 x 16 x 1, 3 classes, verified, in {path}\n"
     assert done.stderr == "dots: our server\n"
     assert data("fetch", "dots").stderr == ""  # from the cache
 
@@ -138,7 +138,7 @@ def test_remove_asks_first(data, tmp_path, site):
 def test_a_folder_of_pictures_is_a_dataset(data, data_json, folder):
     done = data("fetch", "./pets")
     assert "./pets: decoding 4 images of 2 classes; 1 other files are ignored" in done.stderr
-    assert "pets: 2 + 2 pictures, 20 x 20 x 3, 2 classes" in done.stdout
+    assert "pets: 2 + 2 images, 20 x 20 x 3, 2 classes" in done.stdout
     assert data("fetch", "./pets").stderr == ""
     assert data_json("verify", "./pets")[0]["name"] == str(folder)
     assert data_json("info", "./pets")["cached"][0]["options"]["path"] == str(folder)
@@ -148,7 +148,7 @@ def test_a_folder_of_pictures_is_a_dataset(data, data_json, folder):
 
 def test_show_writes_a_labelled_sheet(data, tmp_path):
     done = data("show", "synthetic", "--n", "20")
-    assert done.stdout.startswith("Wrote synthetic-test.png: 20 pictures")
+    assert done.stdout.startswith("Wrote synthetic-test.png: 20 images")
     with Image.open(tmp_path / "synthetic-test.png") as sheet:
         assert sheet.format == "PNG"
         assert sheet.width > 900
@@ -163,7 +163,7 @@ def test_show_as_json_and_without_a_test_split(data, data_json, folder):
     shown = data_json("show", "./pets", "--set", "test_fraction=0")
     assert shown == {"path": "pets-train.png", "split": "train", "pictures": 4}
     done = data("show", "./pets", "--set", "test_fraction=0", "--split", "test", status=2)
-    assert "has no test pictures" in done.stderr
+    assert "has no test images" in done.stderr
 
 
 def test_show_that_cannot_write_says_where(data, tmp_path):
@@ -221,7 +221,7 @@ def test_on_a_terminal_there_is_a_progress_bar(tmp_path, folder):
     assert process.returncode == 0
     assert b"2/2" in shown
     assert b"decoding" in shown
-    assert out.startswith(b"pets: 2 + 2 pictures")
+    assert out.startswith(b"pets: 2 + 2 images")
 
 
 def test_the_example_of_the_documentation_works(zoo_command, tmp_path):
@@ -229,4 +229,4 @@ def test_the_example_of_the_documentation_works(zoo_command, tmp_path):
     source = text.split("```python\n# zoo_dots.py\n")[1].split("```")[0]
     site = made.install_plugin(tmp_path / "docs-site", "zoo_dots", source)
     done = zoo_command("data", "fetch", "dots", "--set", "size=8", PYTHONPATH=str(site))
-    assert done.stdout.startswith("dots: 80 + 20 pictures, 8 x 8 x 1, 2 classes, verified")
+    assert done.stdout.startswith("dots: 80 + 20 images, 8 x 8 x 1, 2 classes, verified")

@@ -1,4 +1,4 @@
-"""A user's own pictures: every layout, every sort of file, and every way to get them wrong."""
+"""A user's own images: every layout, every sort of file, and every way to get them wrong."""
 
 import io
 import os
@@ -29,7 +29,7 @@ def save(path, colour=(200, 30, 30), size=(20, 16), mode="RGB", **options):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two classes: ten red pictures and five blue ones."""
+    """Two classes: ten red images and five blue ones."""
     root = tmp_path / "pics"
     for i in range(10):
         save(root / "red" / f"{i}.png", (200, i, 0))
@@ -67,7 +67,7 @@ def test_class_folders_are_split_in_proportion(folder):
 
 def test_the_split_is_the_same_on_every_machine(folder):
     data, _ = opened(folder)
-    # The green channel is the number of the picture; PNG keeps it exactly.
+    # The green channel is the number of the image; PNG keeps it exactly.
     red = data.test.images[data.test.labels == 1][:, 0, 0, 1]
     assert red.tolist() == [3, 8]
     other, _ = opened(folder, seed=1)
@@ -236,7 +236,7 @@ def test_options_that_cannot_work_are_named(folder, options):
 def test_the_name_alone_asks_for_a_path():
     with pytest.raises(OptionError, match="image_folder needs a path") as caught:
         open_dataset("image_folder")
-    assert "./my_pictures" in caught.value.hint
+    assert "./my_images" in caught.value.hint
 
 
 # ---------------------------------------------------------------- what cannot work
@@ -306,7 +306,7 @@ def test_a_flat_test_folder_beside_classes(folder):
 
 
 def test_an_unreadable_picture_is_named_and_nothing_is_kept(folder):
-    (folder / "red" / "5.png").write_bytes(b"this is no picture")
+    (folder / "red" / "5.png").write_bytes(b"this is not an image")
     assert refused(folder).startswith(f"{folder / 'red' / '5.png'} cannot be read as an image")
     assert cached() == []
 
@@ -366,7 +366,7 @@ def test_a_picture_without_permission_is_named(folder):
     assert refused(folder).endswith("5.png cannot be read as an image: Permission denied")
 
 
-# ---------------------------------------------------------------- one picture
+# ---------------------------------------------------------------- one image
 
 
 def ramp(mode="RGB"):

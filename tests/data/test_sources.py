@@ -25,7 +25,7 @@ CIFAR = made.cifar_arrays()
 
 @pytest.fixture(autouse=True)
 def small_classics(tmp_path, monkeypatch):
-    """The real entries and sources, for a few made-up pictures."""
+    """The real entries and sources, for a few made-up images."""
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(classic, "MNIST_SHAPE", made.MNIST_SHAPE)
     monkeypatch.setattr(classic, "CIFAR10_BATCH", made.CIFAR_BATCH)
@@ -327,14 +327,14 @@ def test_a_client_that_is_not_installed_is_named(work, monkeypatch):
 
 def test_a_client_that_leaves_nothing_is_noticed(tmp_path, work, monkeypatch):
     fake(tmp_path, monkeypatch, "npm", "exit 0")
-    with pytest.raises(SourceUnavailable, match="left no .tgz file"):
+    with pytest.raises(SourceUnavailable, match="wrote no .tgz file"):
         sources.npm_pack("x@1", work)
 
 
 def test_a_client_that_stands_still_is_stopped(tmp_path, work, monkeypatch):
     monkeypatch.setattr(sources, "STALL_SECONDS", 0.5)
     fake(tmp_path, monkeypatch, "npm", "echo $$ > pid; exec sleep 60")
-    with pytest.raises(SourceUnavailable, match="npm stood still"):
+    with pytest.raises(SourceUnavailable, match="npm hung"):
         sources.npm_pack("x@1", work)
     with pytest.raises(ProcessLookupError):
         os.kill(int((work / "pid").read_text()), 0)

@@ -60,8 +60,8 @@ def test_all_and_nothing():
     [
         (lambda: subset_indices(10, 0.01, 0), "a subset of 0.01 of 10 images has no image"),
         (lambda: subset_indices(10, 1.5, 0), "from 0 to 1"),
-        (lambda: train_validation(np.arange(10), 0.01, 0), "leaves none for validation"),
-        (lambda: train_validation(np.arange(10), 0.99, 0), "leaves none for training"),
+        (lambda: train_validation(np.arange(10), 0.01, 0), "leaves no image for validation"),
+        (lambda: train_validation(np.arange(10), 0.99, 0), "leaves no image for training"),
     ],
 )
 def test_fractions_that_cannot_work_say_why(call, reason):

@@ -1,4 +1,4 @@
-"""A frozen model that is small: ResNet-18 with few channels, on pictures of 32 pixels."""
+"""A frozen model that is small: ResNet-18 with few channels, on images of 32 pixels."""
 
 from __future__ import annotations
 

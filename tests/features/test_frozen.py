@@ -1,4 +1,4 @@
-"""Frozen models: trained on features, used on pictures."""
+"""Frozen models: trained on features, used on images."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from zoo_core.train.job import trainer_of
 
 @pytest.fixture
 def seen(monkeypatch) -> list[int]:
-    """How many pictures the backbone was given."""
+    """How many images the backbone was given."""
     counts: list[int] = []
     whole = Extractor.__call__
 

@@ -1,4 +1,4 @@
-"""The pass over the pictures: what makes it run again, what does not, and what a kill costs."""
+"""The pass over the images: what makes it run again, what does not, and what a kill costs."""
 
 import os
 from dataclasses import replace
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def features(weights, monkeypatch):
-    """Compute the features that a training with these settings needs; how many pictures it took."""
+    """Compute the features that a training with these settings needs; how many images it took."""
     seen = []
     whole = Extractor.__call__
 

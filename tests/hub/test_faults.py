@@ -33,23 +33,23 @@ def refused(reference, error, words):
 
 def test_500_is_said_and_a_later_try_works(online):
     online.faults.append(Fault("", "/", status=500, times=20))
-    refused(REFERENCE, HubError, r"out of order \(500\)")
+    refused(REFERENCE, HubError, r"hub failed \(500\)")
     online.faults.clear()
     assert zoo.load(REFERENCE)
 
 
 def test_a_500_on_the_file_alone(online):
     online.faults.append(Fault("GET", FILE, status=500))
-    refused(REFERENCE, HubError, "out of order|stopped answering")
+    refused(REFERENCE, HubError, "hub failed|stopped answering")
 
 
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [
         (401, "", "there is no repository"),
-        (403, "", "you may not"),
+        (403, "", "you do not have the permission"),
         (404, "RepoNotFound", "there is no repository"),
-        (403, "GatedRepo", "is gated: its owner has to let you in"),
+        (403, "GatedRepo", "is gated: you need access"),
         (404, "RevisionNotFound", "has no such revision"),
         (429, "", "too many requests"),
     ],

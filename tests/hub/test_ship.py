@@ -140,7 +140,7 @@ def test_an_interrupted_publication_says_how_far_it_came(carried, hub, token, ca
     monkeypatch.setattr("zoo_core.publish.publish.publish", interrupted)
     with pytest.raises((KeyboardInterrupt, click.Abort)):
         publish_all("--to", "hf:org")
-    assert "0 of 2 are published; the same command goes on" in capsys.readouterr().err
+    assert "0 of 2 are published; run the command again for the rest" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_a_hub_that_fails_in_between_leaves_what_was_published(carried, hub, tok
     hub.faults.append(Fault("POST", "fcn_numpy-whole/commit", status=500))
     with pytest.raises(HubError) as failed:
         publish_all("--to", "hf:org")
-    assert "1 of 2 are published; the same command goes on" in failed.value.hint
+    assert "1 of 2 are published; run the command again for the rest" in failed.value.hint
     assert zoo.load("hf:org/fcn_numpy-half").zoo.classes
     hub.faults.clear()
     publish_all("--to", "hf:org")

@@ -48,7 +48,7 @@ def make_predictions(
 def make_dataset(
     classes: int = 10, count: int = 400, size: int = 32, channels: int = 3, labelled: bool = True
 ) -> Dataset:
-    """Pictures with nothing on them but a colour for each class."""
+    """Images with nothing on them but a colour for each class."""
     labels = np.arange(count) % classes
     random = np.random.default_rng(1)
     ground = random.integers(40, 215, (classes, 1, 1, channels))[labels]

@@ -17,7 +17,7 @@ ALL = {"curves.png", "rate.png", "classes.png", "confusion.png", "predictions.pn
 
 
 def shown(report):
-    """The names of the pictures that a report shows, all of them checked."""
+    """The names of the plots that a report shows, all of them checked."""
     names = re.findall(r"\(pictures/(.+?)\)", report.path.read_text(encoding="utf-8"))
     for name in names:
         with Image.open(report.path.parent / "pictures" / name) as picture:
@@ -112,7 +112,7 @@ def test_a_hundred_classes_are_shown_by_their_best_and_worst(tmp_path):
     rows = [float(value) for value in re.findall(r"\| ([\d.]+) % \| 10 \|", text)]
     assert len(rows) == 10
     assert rows == sorted(rows, reverse=True)
-    assert "Pictures of predictions are left out: there is no dataset 'made_up'." in text
+    assert "The plots of predictions are left out: there is no dataset 'made_up'." in text
 
 
 def test_names_are_shown_as_they_are(tmp_path):
@@ -129,7 +129,7 @@ def test_names_are_shown_as_they_are(tmp_path):
     ("status", "sentence"),
     [
         ("running", "**Not finished**: 3 of 12 epochs done, still running."),
-        ("interrupted", "`zoo train --resume cnn-made_up-20261116T101500Z` goes on."),
+        ("interrupted", "`zoo train --resume cnn-made_up-20261116T101500Z` continues it."),
         ("failed", "It failed: the loss is NaN."),
     ],
 )

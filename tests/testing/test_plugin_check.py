@@ -127,7 +127,7 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
         "gradients": "no gradient reaches scale",
         "round_trip": "stem.weight and again.weight of bad/bad are one tensor",
         "determinism": "gives another answer each time",
-        "training": "the model gives (8, 10) for 8 pictures of 4 classes",
+        "training": "the model gives (8, 10) for 8 images of 4 classes",
     }.items():
         assert words in said[check], said[check]
         _, why, fix = said[check].split(" | ")

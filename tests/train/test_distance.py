@@ -72,7 +72,7 @@ def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypat
     assert measured["samples"] == 300
     assert (
         measured["of_training_pictures"] is None
-    )  # 64 pictures for training do not compare with 300
+    )  # 64 images for training do not compare with 300
 
 
 def test_training_pictures_show_how_near_samples_could_come(trained):

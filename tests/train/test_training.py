@@ -210,7 +210,7 @@ def test_a_loss_that_is_no_number_stops_the_run(make_job, small_mlp):
     job = make_job(small_mlp, lr=1e30, epochs=5)
     with pytest.raises(TrainingError) as caught:
         fit(job)
-    assert "the loss was no finite number in epoch 1, step " in str(caught.value)
+    assert "the loss was not a finite number in epoch 1, step " in str(caught.value)
     assert "at lr 1e+30" in str(caught.value)
     assert "no checkpoint was saved before" in caught.value.hint
 

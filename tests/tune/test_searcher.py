@@ -14,7 +14,7 @@ from zoo_core.spec.recipe import freeze
 from zoo_core.tune.search import SearchPlan, Trial
 from zoo_core.tune.searcher import make_searcher
 from zoo_core.tune.space import parse_space
-from zoo_core.tune.trials import below_the_median, cannot_catch_up
+from zoo_core.tune.trials import above_the_median, cannot_catch_up
 
 SPACE = ("lr=log:1e-5:1e-1", "batch_size=log:16:256", "model.dropout=uniform:0:0.6",
          "optimizer=choice:adam,sgd", "model.channels=choice:8,16/16")  # fmt: skip
@@ -128,10 +128,10 @@ def test_a_trial_that_cannot_catch_up_is_ended():
 
 def test_where_the_rate_changes_only_the_same_epoch_compares():
     rivals = [[2.0, 1.8, 1.6], [2.0, 1.7, 1.5], [2.0, 1.9, 1.7]]
-    assert below_the_median([2.0, 1.85], rivals, 6)
-    assert not below_the_median([2.0, 1.75], rivals, 6)
-    assert not below_the_median([2.9], rivals, 6), "too early"
-    assert not below_the_median([2.0, 1.85], rivals[:2], 6), "too few"
+    assert above_the_median([2.0, 1.85], rivals, 6)
+    assert not above_the_median([2.0, 1.75], rivals, 6)
+    assert not above_the_median([2.9], rivals, 6), "too early"
+    assert not above_the_median([2.0, 1.85], rivals[:2], 6), "too few"
 
 
 def test_pruning_never_ends_the_one_that_would_have_won():

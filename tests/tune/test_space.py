@@ -141,7 +141,6 @@ def test_the_default_preset_follows_the_recipe():
     [
         ({"preset": "papr"}, "no preset 'papr'"),
         ({"searcher": "bayes"}, "no searcher 'bayes'"),
-        ({"engine": "spark"}, "no engine 'spark'"),
         ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"workers": 0}, "workers must be a whole number of at least 1"),
         ({"recipe": "best"}, "no recipe 'best'"),

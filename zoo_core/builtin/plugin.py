@@ -88,7 +88,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
         zoo.DatasetEntry(
             name="image_folder",
             target="zoo_core.data.image_folder:image_folder",
-            summary="Your own pictures; write ./folder in place of a name",
+            summary="Your own images; write ./folder in place of a name",
             config={
                 "path": None,
                 "image_size": None,
@@ -141,4 +141,15 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
             target="zoo_core.torch.frozen:FrozenTrainer",
             summary="A head on a frozen backbone, whose features are computed once and kept",
         ),
+    ]
+
+
+@zoo.hookimpl
+def zoo_engines():  # type: ignore[no-untyped-def]
+    return [
+        zoo.EngineEntry(
+            name="local",
+            target="zoo_core.io.engine:Local",
+            summary="Processes of this machine, which share the images",
+        )
     ]

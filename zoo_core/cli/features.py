@@ -34,8 +34,8 @@ ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete
 def features_command() -> None:
     """Show, compute and export the features of frozen backbones.
 
-    A frozen backbone sees every picture once; what it says of it is kept here. ID is what
-    `zoo features list` shows first, or the beginning of it.
+    A frozen backbone sees every image once; the cache keeps its features. ID is the first
+    column of `zoo features list`, or the beginning of one.
 
     Example:
       zoo features export 252cd8 -o test.npz
@@ -44,7 +44,7 @@ def features_command() -> None:
 
 @features_command.command("list")
 def list_() -> Answer:
-    """Show the features in the cache; those that were used last come first.
+    """List the features in the cache, last used first.
 
     Example:
       zoo features list --json
@@ -53,10 +53,10 @@ def list_() -> Answer:
 
     def show() -> None:
         for row in rows:
-            row["size"] = size(row["bytes"])
+            row["size"], row["images"] = size(row["bytes"]), row.get("pictures")
             if "used" in row:  # people read their own time, programs the one that all share
                 row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
-        columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#pictures", "#width",
+        columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#images", "#width",
                    "dtype", "#size", "used", "state"]  # fmt: skip
         empty = "There are no features yet; training a frozen model computes them."
         print_table(columns, rows, empty=empty)
@@ -69,7 +69,7 @@ def list_() -> Answer:
 @features_command.command()
 @click.argument("id_", metavar="ID", shell_complete=complete_features)
 def info(id_: str) -> Answer:
-    """Show all that decided some features, and how they were made.
+    """Show everything that decided these features, and how they were made.
 
     Example:
       zoo features info 252cd8
@@ -102,7 +102,7 @@ def info(id_: str) -> Answer:
 def verify(ids: tuple[str, ...]) -> Answer:
     """Read features again, every byte, and check them.
 
-    What is damaged is computed again by the next training that needs it, and only the part that is.
+    The next training that needs damaged features computes only the damaged part again.
 
     Example:
       zoo features verify 252cd8     without an ID all of them
@@ -134,7 +134,7 @@ def remove(ids: tuple[str, ...], max_size: str) -> Answer:
     removed = [(file, file.remove()) for file in files]
     rows = [{"id": file.id, "bytes": used, "path": file.path} for file, used in removed]
     lines = [f"{file.id}: deleted, {size(used)}" for file, used in removed]
-    return Answer(rows, "\n".join(lines) if lines else lambda: note("Nothing had to go."))
+    return Answer(rows, "\n".join(lines) if lines else lambda: note("There is nothing to remove."))
 
 
 @features_command.command()
@@ -148,8 +148,8 @@ def compute(
 ) -> Answer:
     """Compute the features that a training of MODEL would need, and train nothing.
 
-    What is in the cache already is not computed again; after Ctrl-C or a kill the same command goes
-    on where it was.
+    Features in the cache are not computed again. After Ctrl-C or a kill, run the same command to
+    continue.
 
     Examples:
       zoo features compute efficientnet_lite0_finetune --dataset cifar10
@@ -216,5 +216,5 @@ def parse_size(text: str) -> int:
     """`500MB`, `5 GB`, `1000`: bytes."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)b?", text.strip().lower())
     if found is None:
-        raise UsageError(f"{text!r} is no size", "write 500MB or 5GB")
+        raise UsageError(f"{text!r} is not a size", "write 500MB or 5GB")
     return int(float(found[1]) * 1000 ** ("", "k", "m", "g", "t").index(found[2]))

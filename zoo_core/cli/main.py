@@ -20,20 +20,20 @@ TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGT
 # The module and the help of each command, so that `zoo --help` imports none of them. A command is
 # the function NAME_command of its module; a test keeps the table true.
 COMMANDS = {
-    "list": ("catalog", "Show the models, datasets, trainers or trained weights that there are."),
+    "list": ("catalog", "List models, datasets, trainers or trained weights."),
     "info": ("catalog", "Show what a model, dataset or trainer is and how it can be used."),
-    "plugins": ("plugins", "Show the installed plugins and what became of each."),
+    "plugins": ("plugins", "List the installed plugins and their state."),
     "data": ("data", "Fetch, check and look at datasets."),
     "train": ("train", "Train a model."),
-    "tune": ("train", "Search the settings that train a model best."),
+    "tune": ("train", "Search for the settings that train a model best."),
     "sweep": ("train", "Train a model with every combination of some settings."),
-    "evaluate": ("use", "Measure a trained run: loss, accuracy, and what else its task has."),
-    "predict": ("use", "Say what is on pictures."),
-    "generate": ("use", "Draw pictures from a generative model."),
+    "evaluate": ("use", "Measure a trained run: loss, accuracy and the other metrics of its task."),
+    "predict": ("use", "Classify images."),
+    "generate": ("use", "Generate samples with a generative model."),
     "attention": ("use", "Draw where a transformer looks, layer by layer."),
     "report": ("runs", "Write the report of a run again."),
-    "compare": ("runs", "Compare runs in one table and one picture."),
-    "runs": ("runs", "Show the runs that there are, newest last."),
+    "compare": ("runs", "Compare runs in one table and one plot."),
+    "runs": ("runs", "List the runs, newest last."),
     "pull": ("weights", "Bring weights to this machine and check them."),
     "publish": ("publish", "Publish the weights of a run, with a card."),
     "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
@@ -44,7 +44,7 @@ COMMANDS = {
     "cache": ("system", "Show or clear what the zoo keeps on this machine."),
     "doctor": (
         "system",
-        "Say what is installed, reachable and writable, and what to do about the rest.",
+        "Check what is installed, reachable and writable, and say how to fix the rest.",
     ),
 }
 
@@ -52,7 +52,7 @@ EPILOG = """\b
 Examples:
   zoo list                              what can be trained
   zoo train cnn                         train it, on CIFAR-10
-  zoo train cnn --dataset ./pictures    or on your own pictures
+  zoo train cnn --dataset ./my_images   or on your own images
   zoo predict latest cat.jpg            use it
 
 \b

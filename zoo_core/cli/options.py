@@ -44,6 +44,7 @@ def _weights(ctx: click.Context) -> list[str]:
 
 
 complete_models = completion(lambda ctx: _labels("models"))
+complete_engines = completion(lambda ctx: _labels("engines"))
 complete_datasets = completion(lambda ctx: _labels("datasets"))
 complete_runs = completion(_runs)
 complete_weights = completion(_weights)
@@ -101,8 +102,33 @@ checkpoint_option = click.option(
     show_default=True,
     metavar="SECONDS",
     callback=_above_zero,
-    help="How much work a kill may cost.",
+    help="Save this often; a kill costs at most this.",
 )
+
+
+def _amounts(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, float]:
+    try:
+        pairs = (part.partition("=") for part in value.split(",") if part)
+        return {name.strip(): float(amount) for name, _, amount in pairs}
+    except ValueError:
+        raise click.UsageError(f"{param.opts[0]} {value!r} is not like cpus=2,gpus=0.5") from None
+
+
+def engine_options(command: Any) -> Any:
+    """`--workers`, `--engine`, `--address` and `--resources`: where many pieces of work run."""
+    several = click.option(
+        "--workers", type=int, default=1, show_default=True, help="Trainings at a time."
+    )
+    engine = click.option(
+        "--engine", default="local", show_default=True, shell_complete=complete_engines,
+        help="Where they run; zoo list --engines.",
+    )  # fmt: skip
+    address = click.option("--address", default="", help="Address of a running cluster.")
+    resources = click.option(
+        "--resources", default="", callback=_amounts, metavar="cpus=2,gpus=0.5,memory=4e9",
+        help="What each needs for itself.",
+    )  # fmt: skip
+    return several(engine(address(resources(command))))
 
 
 def training_options(command: Any) -> Any:

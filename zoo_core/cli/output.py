@@ -12,7 +12,6 @@ import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from functools import partial
 from textwrap import wrap
 from typing import Any
 
@@ -72,11 +71,20 @@ class Group(Command, click.Group):
     command_class = Command
 
 
-# Decorators, with the settings of click and of Command; a group has --json if it gives `json_help`.
-command: Callable[..., Callable[[Callable[..., Answer | None]], Command]]
-command = partial(click.command, cls=Command)
-group: Callable[..., Callable[[Callable[..., Any]], Group]]
-group = partial(click.group, cls=Group, json_help="")
+def command(**settings: Any) -> Callable[[Callable[..., Answer | None]], Command]:
+    """Make a command of a function; what it returns, an Answer, `--json` prints as JSON.
+
+    The docstring is the help. settings: click's, and `json_help`, which describes --json; a command
+    with json_help="" has no --json, and its function may return None.
+    """
+    return click.command(cls=Command, **settings)
+
+
+def group(
+    json_help: str = "", cls: type[Group] = Group, **settings: Any
+) -> Callable[[Callable[..., Any]], Group]:
+    """Make a command that has commands of its own: `@NAME.command()` adds one, made as above."""
+    return click.group(cls=cls, json_help=json_help, **settings)
 
 
 def say(line: str) -> None:
@@ -96,7 +104,7 @@ def print_table(
     spare: Sequence[str] = (),
     empty: str = "",
 ) -> None:
-    """Columns whose name starts with # hold numbers and are aligned to the right.
+    """Print rows, sequences or mappings, as a table. Columns named #NAME are aligned to the right.
 
     A terminal that is too narrow does without the `spare` columns, the first of them first. Where
     there are no rows, `empty` says so on standard error.
@@ -135,7 +143,7 @@ def print_table(
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
-    """One `name  value` line for each field that has a value."""
+    """Print a line `name  value` for each field that has a value."""
     shown = {name: _text(value) for name, value in fields.items() if value not in (None, "", ())}
     longest = max(map(len, shown), default=0)
     for name, value in shown.items():

@@ -22,7 +22,7 @@ COLORS = {"ok": "green", "found": "red", "skipped": "yellow"}
 @click.option("--traceback", is_flag=True, help="Show where a plugin failed.")
 @click.option("--requirements", is_flag=True, help="Print them as a requirements file for pip.")
 def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
-    """Show the installed plugins and what became of each.
+    """List the installed plugins and their state.
 
     A plugin is ok, failed, disabled (by ZOO_PLUGINS or ZOO_DISABLE_PLUGINS), in conflict with
     another of the same id, or incompatible: made for a newer zoo. NAME shows one of them.
@@ -142,9 +142,9 @@ def new(name: str, sort: str, parent: Path) -> Answer:
 def check(what: str, assignments: tuple[str, ...]) -> Answer:
     """Check that a plugin keeps what it promises.
 
-    PATH is the folder of a package: its wheel is built, and what the wheel contains is checked. It
+    PATH is the folder of a package: the command builds its wheel and checks the contents. It
     need not be installed. PACKAGE is an installed one. Each finding says what is wrong, why it
-    matters and how to fix it. The exit code is 1 if there are any.
+    matters and how to fix it. The exit code is 1 if there are findings.
 
     Examples:
       zoo plugin check                      the package in this folder

@@ -30,16 +30,16 @@ from zoo_core.weights.repository import CARD, CONFIG, MODEL
 @click.option("--plugin", "plugins", multiple=True,
               help="With --all: those of this plugin; may be repeated.")  # fmt: skip
 @click.option("--tag", default="", help="The part after the dot of model.tag (default: dataset).")
-@click.option("--license", default="", help="Of the weights, mit for example.")
+@click.option("--license", default="", help="License of the weights, for example mit.")
 @click.option("--full", is_flag=True,
               help="With the frozen backbone inside, not just its digest.")  # fmt: skip
 @click.option("--private", is_flag=True, help="If the repository is new, make it a private one.")
-@click.option("--message", default="", help="Of the commit.")
+@click.option("--message", default="", help="Message of the commit.")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
     default="float32",
-    help="Of the file, for package: only; figures are measured again.",
+    help="Dtype of the file, for package: only; figures are measured again.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the files and the card; publish nothing.")
 @runs_option
@@ -49,8 +49,8 @@ def publish_command(
 ) -> Answer:  # fmt: skip
     """Publish the weights of a run, with a card.
 
-    RUN is a path, a name in the runs folder, or latest. What was published is pulled again, checked
-    and compared with the run before it is listed in your manifest.
+    RUN is a path, a name in the runs folder, or latest. The command pulls the published weights
+    again and compares them with the run. Then it lists them in your manifest.
 
     Examples:
       zoo publish latest --to hf:org/name --license mit --dry-run
@@ -152,7 +152,7 @@ def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str,
     done: list[dict[str, Any]] = []
     for number, planned in enumerate(plans, 1):
         note(f"{number} of {len(plans)}: {planned.weights.name} to {planned.repository.reference}")
-        hint = f"{number - 1} of {len(plans)} are published; the same command goes on"
+        hint = f"{number - 1} of {len(plans)} are published; run the command again for the rest"
         try:
             done.append(published(planned, how))
         except KeyboardInterrupt:

@@ -52,7 +52,7 @@ class TextOrCommand(Group):
 @runs_option
 @click.pass_context
 def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | None:
-    """Show the runs that there are, newest last.
+    """List the runs, newest last.
 
     TEXT is a pattern such as "cnn-*", or a word to look for in name, model, dataset and status.
 
@@ -84,7 +84,7 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
         if any(s.shown_status == "running?" for s in found):
             note(
                 f"\nrunning?: nothing was written for {QUIET // 60} minutes. Either it is slow, or "
-                "it was killed; zoo train --resume RUN would go on."
+                "it was killed; zoo train --resume RUN continues it."
             )
 
     return Answer(found, show)
@@ -143,7 +143,7 @@ def report_command(run: str, runs: Path | None) -> Answer:
     """Write the report of a run again.
 
     RUN is a path, a name in the runs folder, or latest; it may still be running. The report is
-    report.md in the run directory, its pictures are beside it in pictures/.
+    report.md in the run directory; its plots are in pictures/ beside it.
 
     Examples:
       zoo report runs/cnn-cifar10-20261116T101500Z
@@ -159,13 +159,13 @@ def report_command(run: str, runs: Path | None) -> Answer:
 
 @command()
 @click.argument("references", metavar="RUN RUN...", nargs=-1, shell_complete=complete_trained)
-@output_option(".png", ".pdf", ".svg", default="compare.png", help="The picture.")
+@output_option(".png", ".pdf", ".svg", default="compare.png", help="The plot to write.")
 @runs_option
 def compare_command(references: tuple[str, ...], output: Path, runs: Path | None) -> Answer:
-    """Compare runs in one table and one picture.
+    """Compare runs in one table and one plot.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name. The best
-    accuracy comes first; runs that are not finished are shown as far as they are.
+    accuracy comes first; unfinished runs are shown up to their last epoch.
 
     Examples:
       zoo compare runs/*cifar10*
@@ -175,7 +175,7 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
     if len(found) < 2:
         raise click.UsageError("a comparison needs two runs; zoo runs lists them")
     ranked = sorted(found.values(), key=lambda one: rank(one[0]))
-    picture = draw(output, [(summary, run) for summary, run in ranked if run is not None])
+    plot = draw(output, [(summary, run) for summary, run in ranked if run is not None])
     summaries = [summary for summary, _ in ranked]
     remarks = remarks_on(summaries)
     # A manifest knows the name of a dataset, and a run its digest as well.
@@ -199,11 +199,11 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
         several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
         spare = ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
         print_table(columns, rows, spare)
-        if picture is not None:
-            click.echo(f"\nPicture: {picture}")
+        if plot is not None:
+            click.echo(f"\nPlot: {plot}")
 
     rows = [asdict(s) | {"note": note} for s, note in zip(summaries, remarks, strict=True)]
-    return Answer({"runs": rows, "picture": picture}, show)
+    return Answer({"runs": rows, "picture": plot}, show)
 
 
 def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
@@ -258,7 +258,7 @@ def draw(output: Path, drawn: Sequence[tuple[Summary, Run]]) -> Path | None:
     try:
         from zoo_core.report.plots import Line, draw_comparison
     except ImportError:
-        note("No picture without matplotlib: pip install 'zoo-core[report]'")
+        note("No plot without matplotlib: pip install 'zoo-core[report]'")
         return None
     names = labels([run.read() for _, run in drawn], [run.name for _, run in drawn])
     lines = []

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.options import yes_option
+from zoo_core.cli.options import completion, yes_option
 from zoo_core.cli.output import Answer, command, group, note, print_table
 from zoo_core.io.console import size
-from zoo_core.io.errors import UsageError, os_errors
-from zoo_core.io.files import CACHES, cache_dir, cache_root
+from zoo_core.io.errors import UsageError, did_you_mean, os_errors
+from zoo_core.io.files import cache_dir, cache_root, caches
 
 
 @group(invoke_without_command=True, json_help="Print JSON.")
@@ -31,7 +31,7 @@ def cache_command(ctx: click.Context) -> Answer | None:
     if ctx.invoked_subcommand:
         return None
     rows: list[dict[str, Any]] = []
-    for kind, holds in CACHES.items():
+    for kind, holds in caches().items():
         files, used = measure(cache_dir(kind))
         facts = {"files": files, "bytes": used, "path": cache_dir(kind)}
         rows.append({"cache": kind, "holds": holds, **facts})
@@ -44,19 +44,26 @@ def cache_command(ctx: click.Context) -> Answer | None:
 
 
 @cache_command.command(json_help="")
-@click.argument("kinds", nargs=-1, type=click.Choice(list(CACHES)))
+@click.argument(
+    "kinds", nargs=-1, metavar="[CACHE...]", shell_complete=completion(lambda ctx: caches())
+)
 @yes_option
 def clear(kinds: tuple[str, ...], yes: bool) -> None:
     """Delete one or more caches, or all of them."""
-    folders = [cache_dir(kind) for kind in kinds or CACHES]
+    known = caches()
+    for kind in kinds:
+        if kind not in known:
+            hint = did_you_mean(kind, known, f"choose from {', '.join(known)}")
+            raise UsageError(f"there is no cache {kind!r}", hint)
+    folders = [cache_dir(kind) for kind in kinds or known]
     used = sum(measure(folder)[1] for folder in folders)
     if not used:
         note("Nothing to clear.")
         return
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("nobody is there to be asked", "--yes deletes without asking")
-        names = ", ".join(kinds or CACHES)
+            raise UsageError("cannot ask without a terminal", "--yes deletes without asking")
+        names = ", ".join(kinds or known)
         click.confirm(f"Delete {size(used)} of {names} in {cache_root()}?", abort=True, err=True)
     for folder in folders:
         with os_errors(f"{folder} could not be deleted"):
@@ -75,9 +82,9 @@ def measure(folder: Path) -> tuple[int, int]:
 
 
 @command()
-@click.option("--offline", is_flag=True, help="Leave the network alone.")
+@click.option("--offline", is_flag=True, help="Do not use the network.")
 def doctor_command(offline: bool) -> Answer:
-    """Say what is installed, reachable and writable, and what to do about the rest.
+    """Check what is installed, reachable and writable, and say how to fix the rest.
 
     Exits with 1 if there is a problem; a note is not a problem.
 

@@ -15,6 +15,7 @@ from zoo_core.cli.options import (
     PATH,
     complete_runs,
     dataset_option,
+    engine_options,
     model_argument,
     set_option,
     training_options,
@@ -50,7 +51,7 @@ CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 @set_option("Any other setting.")
 @click.option("--config", type=PATH, help="TOML file, or a run.json.")
 @click.option("--init", help="Weights to start from: a run or a .safetensors file.")
-@click.option("--resume", default="", shell_complete=complete_runs, help="Go on with this run.")
+@click.option("--resume", default="", shell_complete=complete_runs, help="Continue this run.")
 @click.option("--tune", is_flag=True, help="First search the learning rate; zoo tune has more.")
 @click.option("--compile", is_flag=True, default=None, help="As --set compile=true.")
 @click.option("--no-report", is_flag=True, help="Write no report; zoo report does it later.")
@@ -66,8 +67,8 @@ def train_command(
 
     Examples:
       zoo train cnn --recipe paper --epochs 3 --set lr=1e-3 --set model.dropout=0.3
-      zoo train cnn --dataset ./my_pictures           a folder of pictures for each class
-      zoo train cnn --dataset ./my_pictures --init latest   start from trained weights
+      zoo train cnn --dataset ./my_images             a folder of images for each class
+      zoo train cnn --dataset ./my_images --init latest     start from trained weights
       zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
       zoo train cnn --tune                            search the learning rate, then train
       zoo train --resume latest
@@ -121,7 +122,7 @@ def trained(result: Result) -> Answer:
 @click.option("--preset", default="default", show_default=True, help="default or paper.")
 @click.option("--space", multiple=True, metavar="NAME=KIND:VALUES",
               help="What to search: log:LOW:HIGH, uniform:LOW:HIGH or choice:A,B (default: lr). "
-              "Values that are lists are set apart by /.")  # fmt: skip
+              "Separate values that are lists with /.")  # fmt: skip
 @click.option("--trials", type=int, help="How many evaluations.")
 @click.option("--searcher", default="", help="tpe (default), random or grid.")
 @click.option("--startup", type=int, help="Trials that TPE draws at random.")
@@ -129,19 +130,17 @@ def trained(result: Result) -> Answer:
 @click.option("--recipe", default="", help="What the trials start from (default: the preset's).")
 @click.option("--subset", type=float, help="Part of the training set, as --set subset=X.")
 @click.option("--validation", type=float, help="Part of that, as --set validation_fraction=X.")
-@click.option("--epochs", type=int, help="At most, of a trial; as --set epochs=N.")
+@click.option("--epochs", type=int, help="Most epochs of a trial; as --set epochs=N.")
 @click.option("--patience", type=int, help="As --set patience=N.")
 @click.option("--seed", type=int, help="As --set seed=N.")
 @set_option("Any other setting of all trials.")
 @click.option("--train", is_flag=True, help="Then train the best on everything.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Trials at a time.")
-@click.option("--engine", default="local", show_default=True, help="local or ray.")
-@click.option("--address", default="", help="Of a Ray cluster that runs already.")
-@click.option("--resume", default="", help="Go on with this search: a path, a name or latest.")
+@engine_options
+@click.option("--resume", default="", help="Continue this search: a path, a name or latest.")
 @training_options
 @click.pass_context
 def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
-    """Search the settings that train a model best.
+    """Search for the settings that train a model best.
 
     Every trial trains on a part of the training set and is judged by its best validation loss; the
     test set is not touched. The trials, a report and the best recipe are kept in a folder of runs.
@@ -161,22 +160,22 @@ def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
 @model_argument
 @dataset_option
 @click.option("--grid", "space", multiple=True, metavar="NAME=A,B,C",
-              help="A setting and its values, lists among them set apart by /.")  # fmt: skip
+              help="A setting and its values; separate lists with /.")  # fmt: skip
 @click.option("--recipe", default="default", show_default=True, help="What all runs start from.")
 @click.option("--subset", type=float, help="Part of the training set, as --set subset=X.")
 @click.option("--epochs", type=int, help="As --set epochs=N.")
 @click.option("--seed", type=int, help="As --set seed=N.")
 @set_option("Any other setting of all runs.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Runs at a time.")
-@click.option("--resume", default="", help="Go on with this sweep: a path, a name or latest.")
+@engine_options
+@click.option("--resume", default="", help="Continue this sweep: a path, a name or latest.")
 @training_options
 @click.pass_context
 def sweep_command(ctx: click.Context, /, **given: Any) -> Answer:
     """Train a model with every combination of some settings.
 
     Each combination is a run with weights and test figures. A run that fails or learns nothing is
-    a row of the table, not the end. The best is chosen by validation accuracy where the recipe has
-    a validation_fraction, and otherwise by test accuracy.
+    a row of the table; the sweep continues. The best run is chosen by validation accuracy if the
+    recipe has a validation_fraction, otherwise by test accuracy.
 
     Examples:
       zoo sweep fashion_cnn --grid lr=0.001,0.01,0.1 --grid optimizer=adam,sgd
@@ -187,7 +186,7 @@ def sweep_command(ctx: click.Context, /, **given: Any) -> Answer:
 
 
 def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
-    """Search with what was typed; a search that goes on keeps the settings that it has."""
+    """Search with what was typed; a resumed search keeps its settings."""
     assignments, typed = given.pop("assignments"), taken(given, SETTINGS)
     if given["resume"]:
         refuse_settings(ctx, "search", "train")
@@ -243,9 +242,9 @@ def taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def refuse_settings(ctx: click.Context, whose: str, *allowed: str) -> None:
-    """A run or a search goes on with what it was started with."""
+    """A resumed run or search keeps the settings that it started with."""
     fine = {"resume", *CIRCUMSTANCES, *allowed}
     for name in ctx.params:
         typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         if typed and name not in fine:
-            raise click.UsageError(f"--resume goes on with the settings of the {whose}")
+            raise click.UsageError(f"--resume keeps the settings of the {whose}")

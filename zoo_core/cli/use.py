@@ -23,7 +23,7 @@ STEPS = 8  # of an interpolation
 @click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
 @runs_option
 def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> Answer:
-    """Measure a trained run: loss, accuracy, and what else its task has.
+    """Measure a trained run: loss, accuracy and the other metrics of its task.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
 
@@ -36,11 +36,11 @@ def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> A
     figures = evaluate_run(run, dataset, split=split, runs=runs)
 
     def show() -> None:
-        images = f"{figures['images']:,} pictures of {split}"
+        images = f"{figures['images']:,} images of {split}"
         fields = {"run": figures["run"], "data": f"{figures['dataset']}, {images}"}
         for name, value in figures.items():
             if name == "inference_ms_per_image":
-                fields["per picture"] = f"{value:.3f} ms"
+                fields["per image"] = f"{value:.3f} ms"
             elif isinstance(value, float):
                 fields[label(name)] = figure(name, value)
         print_fields(fields)
@@ -55,14 +55,14 @@ def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> A
 
 @command()
 @run_argument
-@click.argument("pictures", nargs=-1, required=True, metavar="PICTURE...", type=click.Path())
+@click.argument("pictures", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Classes shown.")
 @runs_option
 def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | None) -> Answer:
-    """Say what is on pictures.
+    """Classify images.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
-    A PICTURE is a file, or a folder of them.
+    An IMAGE is a file, or a folder of files.
 
     Examples:
       zoo predict latest cat.jpg
@@ -76,7 +76,7 @@ def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | 
         classes = [{"name": name, "probability": round(share, 6)} for name, share in one.classes]
         document.append({"picture": one.picture, "classes": classes})
         rows.append([one.picture, *(f"{name} {100 * share:.1f} %" for name, share in one.classes)])
-    columns = ["picture", *(f"{n}." for n in range(1, 1 + len(predictions[0].classes)))]
+    columns = ["image", *(f"{n}." for n in range(1, 1 + len(predictions[0].classes)))]
     return Answer(document, lambda: print_table(columns, rows))
 
 
@@ -85,28 +85,28 @@ def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | 
 @click.option("--class", "condition", default="", help="Only this class; otherwise all in turn.")
 @click.option("--n", "count", type=click.IntRange(1, 10_000), default=64, show_default=True,
               help="Samples; an interpolation has a row for each eight.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For the noise.")
 @click.option("--interpolate", is_flag=True, help="Rows that lead from one sample to another.")
 @click.option("--distance", "classifier", default="",
               help="Also measure the feature distance, with this trained classifier.")  # fmt: skip
 @output_option(".png", ".webp", ".jpg", default="samples.png",
-               help="The picture to write: .png, .webp or .jpg.")  # fmt: skip
+               help="The sheet of samples to write: .png, .webp or .jpg.")  # fmt: skip
 @runs_option
 def generate_command(
     run: str, condition: str, count: int, seed: int, interpolate: bool, classifier: str,
     output: Path, runs: Path | None,
 ) -> Answer:  # fmt: skip
-    """Draw pictures from a generative model.
+    """Generate samples with a generative model.
 
     RUN is a path, a name in the runs folder, latest, or weights. The same seed gives the same
-    pictures. The feature distance compares samples with the test set by what a trained
-    classifier sees in them: smaller is nearer. It is not FID, and compares with figures of the same
-    weights.
+    samples. The feature distance compares samples with the test set by what a trained
+    classifier sees in them: smaller is nearer. It is not FID; compare it only with figures of
+    the same weights.
 
     Examples:
       zoo generate latest --class frog --n 16 --seed 3 -o frogs.png
       zoo generate latest --interpolate
-      zoo generate latest --distance cnn.cifar10      how far from real pictures
+      zoo generate latest --distance cnn.cifar10      how far from real images
       zoo list --kind generation                      what can be trained to generate
     """
     from zoo_core.data.datasets import open_dataset
@@ -135,8 +135,8 @@ def generate_command(
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
         lines.append(f"Feature distance: {distance['feature_distance']} ({how})")
         if distance["of_training_pictures"] is not None:
-            lines.append(f"As many training pictures: {distance['of_training_pictures']}")
-    lines.append(f"Picture: {output}")
+            lines.append(f"As many training images: {distance['of_training_pictures']}")
+    lines.append(f"Samples: {output}")
     document = {
         "run": located.source,
         "seed": seed,
@@ -150,42 +150,42 @@ def generate_command(
 
 @command(json_help="Print the attention of each layer as JSON.")
 @run_argument
-@click.argument("picture", type=click.Path(path_type=Path))
+@click.argument("image", type=click.Path(path_type=Path))
 @output_option(".png", ".pdf", ".svg", default="attention.png",
-               help="The picture to write: .png, .pdf or .svg.")  # fmt: skip
-@click.option("--heads", is_flag=True, help="Each head alone, not their mean.")
+               help="The plot to write: .png, .pdf or .svg.")  # fmt: skip
+@click.option("--heads", is_flag=True, help="Draw each head, not their mean.")
 @runs_option
 def attention_command(
-    run: str, picture: Path, output: Path, heads: bool, runs: Path | None
+    run: str, image: Path, output: Path, heads: bool, runs: Path | None
 ) -> Answer:
     """Draw where a transformer looks, layer by layer.
 
     RUN is a path, a name in the runs folder, latest, or weights. For each layer the share of
-    attention that the class token gives to each patch is laid over the PICTURE.
+    attention that the class token gives to each patch is laid over the IMAGE.
 
     Examples:
       zoo attention latest cat.jpg --heads -o cat.pdf
       zoo list --json        "capabilities" says which models have attention
     """
     draw_attention = resolve("zoo_core.report.plots:draw_attention", "drawing attention")
-    if not picture.is_file():
-        raise UsageError(f"there is no picture {picture}")
+    if not image.is_file():
+        raise UsageError(f"there is no image {image}")
     from zoo_core.use.predict import attention_of
 
-    seen = attention_of(run, picture, runs=runs)
+    seen = attention_of(run, image, runs=runs)
     with os_errors(f"{output} could not be written"):
-        draw_attention(output, seen, picture.name, heads)
+        draw_attention(output, seen, image.name, heads)
     # As float64, because a rounded float32 is written with many digits.
     shares = (seen.maps if heads else seen.maps.mean(1)).astype(float)
     document = {
-        "picture": picture,
+        "picture": image,
         "class": seen.label,
         "probability": round(seen.probability, 6),
         "layers": shares.round(6).tolist(),
         "output": output,
     }
-    said = f"{picture}: {seen.label}, {100 * seen.probability:.1f} %\n" if seen.label else ""
-    return Answer(document, f"{said}Picture: {output}")
+    said = f"{image}: {seen.label}, {100 * seen.probability:.1f} %\n" if seen.label else ""
+    return Answer(document, f"{said}Plot: {output}")
 
 
 @command()
@@ -195,8 +195,8 @@ def attention_command(
 def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
     """Write a trained model as ONNX or as a torch program.
 
-    REF is a run or weights. The written file is run on a few pictures and compared with the model;
-    only if it says the same is it kept. Its input is what the model's preprocessing makes.
+    REF is a run or weights. The written file is run on a few images and compared with the model;
+    it is kept only if both agree. Its input is the output of the model's preprocessing.
 
     Examples:
       zoo export cnn.cifar10 -o cnn.onnx

@@ -41,7 +41,7 @@ def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -
             rows.append(row | {"manifest": who})
     empty = f"None of the {len(listed)} weights matches; zoo list --weights shows them all."
     if not listed:
-        empty = "No installed plugin brings weights along. pip install zoo-cnn would be a start."
+        empty = "No installed plugin brings weights along. Start with: pip install zoo-cnn"
 
     def show() -> None:
         for row in rows:
@@ -130,7 +130,7 @@ def verified(name: str, runs: Path | None = None) -> dict[str, Any]:
             return {"name": name, "ok": False, "state": "not on this machine"}
         found = check(located)
     except UnknownName:
-        raise  # a mistake of whoever typed it, and nothing about any weights
+        raise  # the user mistyped it; it says nothing about weights
     except ZooError as error:
         return {"name": name, "ok": False, "state": str(error)}
     state = "ok" if located.sha256 else "readable, but there is no digest to compare with"

@@ -199,7 +199,7 @@ def _parse(word: str) -> Augmentation:
         try:
             given[key] = READ[str(options[key].type)](text)
         except ValueError:
-            raise OptionError(f"augment {word!r}: {text!r} is no {key}", hint) from None
+            raise OptionError(f"augment {word!r}: {text!r} is not valid for {key}", hint) from None
     for key, spec in options.items():
         if spec.default is MISSING and key not in given:
             raise OptionError(f"augment {word!r} does not say its {key}", hint)

@@ -92,7 +92,7 @@ def train_validation(
         kind = "training" if not len(train) else "validation"
         part = f"a validation_fraction of {fraction:g} of {len(indices):,} images"
         hint = "choose another validation_fraction, or use more images"
-        raise OptionError(f"{part} leaves none for {kind}", hint)
+        raise OptionError(f"{part} leaves no image for {kind}", hint)
     return train, validation
 
 

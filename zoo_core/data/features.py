@@ -167,7 +167,7 @@ def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple
     for file in files:
         features = file.load()
         if features is None:
-            hint = "zoo features compute goes on with it"
+            hint = "zoo features compute continues it"
             raise UsageError(f"{file.path.stem} is not complete yet", hint)
         key = features.progress.key
         name = key["split"] if key["view"] == "plain" else f"{key['split']}_{key['view']}"

@@ -62,7 +62,7 @@ def image_folder(
 ) -> list[Source]:
     """The target of the dataset entry `image_folder`."""
     if path is None:
-        raise OptionError("image_folder needs a path", "write ./my_pictures in place of a name")
+        raise OptionError("image_folder needs a path", "write ./my_images in place of a name")
     check_rules("image_folder", locals(), RULES)
     root = Path(path).expanduser()
     listed, classes, ignored = list_folder(root)

@@ -70,7 +70,7 @@ def _unreadable(path: str | os.PathLike[str], error: BaseException) -> DataError
     if isinstance(error, OSError):
         reason = error.strerror or reason
     what = f"{Path(path)} cannot be read as an image: {reason}"
-    return DataError(what, "repair it, or take it out")
+    return DataError(what, "repair it, or remove it")
 
 
 def _flat(image: Image.Image) -> Image.Image:

@@ -94,7 +94,7 @@ class Loader:
         self.drop_last = drop_last
         self.rank, self.world = shard
         if batch_size < 1 or not 0 <= self.rank < self.world:
-            what = f"batch_size {batch_size} and shard {self.rank} of {self.world} cannot be"
+            what = f"batch_size {batch_size} and shard {self.rank} of {self.world} are invalid"
             raise OptionError(what, "batches have at least 1 image; shards count from 0")
         if not len(self):
             what = f"{len(self.indices):,} images do not fill a batch of {batch_size}"

@@ -4,14 +4,14 @@ A block of rows is forced to the disk before it is counted: what is counted is n
 processes may fill one store together: each claims blocks, and one that dies loses its last one.
 
     with BlockStore(path).writing(layout) as writer:
-        for block in writer:  # claimed; ends when every block is there, whoever computed it
+        for block in writer:  # claimed; ends when every block is there, in whichever process
             writer.commit(block, np.square(np.array(writer.rows(block))))
 
 On the disk, for NAME.bin:
 
     NAME.json         the key, the digest of each block that counts, in the end that of the file
     NAME.bin.part     the rows, until all of them are there; then it is called NAME.bin
-    .NAME.lock        held for a moment by whoever looks at or changes these
+    .NAME.lock        held for a moment by a process that reads or changes these
     .NAME.7.claim     held by the process that computes block 7; the system lets go when it dies
 """
 
@@ -138,7 +138,7 @@ class BlockStore:
     def _prepare(self, layout: Layout) -> None:
         """Make the file ready for blocks, and forget those that are not what they were."""
         if self.record.exists():
-            self.record.read_bytes()  # a disk that cannot be read is no reason to start anew
+            self.record.read_bytes()  # do not start anew because a disk cannot be read
         progress = self.progress()
         wanted = document_digest([layout.key, layout.rows])
         if progress and document_digest([progress.key, progress.rows]) == wanted:

@@ -95,7 +95,10 @@ def size(bytes_: int) -> str:
 def progress(
     label: str, total: int, *, measure: Callable[[], int] | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """Give a function that says how many more are done; `measure` asks for bytes done instead."""
+    """A progress bar on a terminal; gives a function to call with how many more are done.
+
+    measure: asked now and then how many bytes are done, where nobody can call.
+    """
     if not sys.stderr.isatty():
         yield lambda more: None
         return

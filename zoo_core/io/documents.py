@@ -13,7 +13,10 @@ from zoo_core.io.files import atomic_write
 
 
 def read_document(path: Path, format: int) -> dict[str, Any]:
-    """FileNotFoundError where there is none; ZooError for everything else that can be wrong."""
+    """The JSON object in a file, whose key `format` must be this number.
+
+    FileNotFoundError where there is no file; ZooError for everything else that can be wrong.
+    """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -26,6 +29,7 @@ def read_document(path: Path, format: int) -> dict[str, Any]:
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON object to a file, whole or not at all."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 

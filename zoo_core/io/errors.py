@@ -49,7 +49,7 @@ class MissingDependency(ZooError):
 
 
 class DataError(ZooError):
-    """Pictures or labels that are missing, cannot be read, or are not what they should be."""
+    """Images or labels that are missing, cannot be read, or are not what they should be."""
 
 
 class SourceUnavailable(DataError):
@@ -69,7 +69,7 @@ class HubError(WeightsError):
 
 
 class TrainingError(ZooError):
-    """A run stopped before its end: its loss is no number, its memory or its disk ran out."""
+    """A run stopped before its end: its loss is not a number, or memory or disk space ran out."""
 
 
 class Interrupted(ZooError):
@@ -113,7 +113,3 @@ class Finding(AssertionError):
     def __init__(self, what: str, why: str, fix: str) -> None:
         super().__init__(f"{what}.\n  Why it matters: {why}.\n  To fix it: {fix}.")
         self.what, self.why, self.fix = what, why, fix
-
-
-class Skipped(Exception):
-    """Raised by a check that cannot be made here; the message says why."""

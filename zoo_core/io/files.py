@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -89,7 +90,7 @@ def lock_of(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Keep other processes from making the same file; calls `waiting` if one is at it already."""
+    """Keep other processes from making the same file; calls `waiting` once if one does already."""
     from filelock import FileLock, Timeout
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,6 +123,8 @@ CACHES = {
     "weights": "trained weights",
     "features": "features of frozen backbones",
 }
+PLUGINS = "plugins"  # the folder of the caches of plugins
+PLUGIN = re.compile(r"[\w-]+")  # an id that can be a folder everywhere
 
 
 def cache_root() -> Path:
@@ -134,9 +137,22 @@ def cache_root() -> Path:
 
 
 def cache_dir(kind: str) -> Path:
-    """The folder of one cache. It may not exist yet; everything in it is safe to delete."""
-    assert kind in CACHES
-    return cache_root() / kind
+    """The folder of one cache: the zoo's data, weights or features, or a plugin's, by its id.
+
+    It may not exist yet; everything in it is safe to delete. `zoo cache` shows and clears it.
+    """
+    if kind in CACHES:
+        return cache_root() / kind
+    if not PLUGIN.fullmatch(kind):
+        raise ValueError(f"a cache has the id of its plugin, not {kind!r}")
+    return cache_root() / PLUGINS / kind
+
+
+def caches() -> dict[str, str]:
+    """All caches that `zoo cache` knows, and what each holds."""
+    found = sorted(path.name for path in (cache_root() / PLUGINS).glob("*") if path.is_dir())
+    own = filter(PLUGIN.fullmatch, found)
+    return CACHES | {plugin: f"files of the plugin {plugin}" for plugin in own}
 
 
 def user_manifest() -> Path:

@@ -126,7 +126,7 @@ def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 
                 if (now := folder_size(folder)) != seen:
                     seen, since = now, time.monotonic()
                 elif time.monotonic() - since > STALL_SECONDS:
-                    raise SourceUnavailable(f"{command[0]} stood still for {STALL_SECONDS:.0f} s")
+                    raise SourceUnavailable(f"{command[0]} hung for {STALL_SECONDS:.0f} s")
         finally:
             process.kill()
             process.wait()
@@ -154,4 +154,4 @@ def folder_size(folder: Path) -> int:
 def _left(folder: Path, suffix: str, command: str) -> Path:
     for path in folder.glob(f"*{suffix}"):
         return path
-    raise SourceUnavailable(f"{command} ended well but left no {suffix} file")
+    raise SourceUnavailable(f"{command} ended without an error but wrote no {suffix} file")

@@ -14,6 +14,8 @@ from typing import Any
 class Interruption:
     """While this is entered, the first signal sets `signal` and the next one acts as usual."""
 
+    signals: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+
     def __init__(self) -> None:
         self.signal = 0
         self._before: dict[int, Any] = {}
@@ -21,7 +23,7 @@ class Interruption:
     def __enter__(self) -> Interruption:
         # Python delivers signals to the main thread only, and only it may set handlers.
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in self.signals:
                 self._before[number] = signal.signal(number, self._note)
         return self
 

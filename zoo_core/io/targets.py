@@ -17,9 +17,8 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
-    "report": Extra("pictures in reports", ("matplotlib", "sklearn")),
+    "report": Extra("plots in reports", ("matplotlib", "sklearn")),
     "tune": Extra("zoo tune", ("hyperopt",)),
-    "ray": Extra("zoo tune on several machines", ("ray",)),
     "distributed": Extra("training in several processes", ("accelerate",)),
     "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),
 }
@@ -35,7 +34,7 @@ def import_target(target: str) -> Any:
 
 
 def resolve(target: str, needed_for: str) -> Any:
-    """As import_target, with a sentence for the person who asked when it cannot be imported."""
+    """The object that a target names; a ZooError says what it was needed for if there is none."""
     try:
         return import_target(target)
     except ModuleNotFoundError as error:

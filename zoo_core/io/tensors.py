@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.files import atomic_write
 
-if TYPE_CHECKING:  # whoever needs the table alone does not wait for NumPy
+if TYPE_CHECKING:  # code that needs only the table does not wait for NumPy
     import numpy as np
 
 LARGEST_HEADER = 1 << 20

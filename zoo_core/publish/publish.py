@@ -1,6 +1,6 @@
 """From a run to published weights: one commit, pulled again and checked, then the list.
 
-Weights can also travel in a plugin's own package; whoever installs the wheel has them, without any
+Weights can also travel in a plugin's own package; users of the wheel have them, without any
 network, and `plan_shipped` plans how they go from there to a hub.
 
     zoo_mixer/weights.json                       the list that `zoo_manifests` names
@@ -203,7 +203,7 @@ def ship(
     )  # fmt: skip
     with changing(package / MANIFEST) as entries:
         entries[weights.name] = weights
-    lock_of(package / MANIFEST).unlink(missing_ok=True)  # a package is no place for it
+    lock_of(package / MANIFEST).unlink(missing_ok=True)  # it does not belong in a package
     return weights
 
 

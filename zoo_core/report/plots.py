@@ -62,7 +62,7 @@ def draw_rate(path: Path, points: Sequence[tuple[int, float]]) -> None:
 
 
 def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, title: str) -> None:
-    """Rows are true classes; colours are shares of a row, figures are pictures."""
+    """Rows are true classes; colours are shares of a row, figures are numbers of images."""
     counts = np.asarray(confusion, dtype=np.int64)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     side = float(np.clip(0.48 * len(classes), 2.4, 8.5))
@@ -99,7 +99,7 @@ def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, tit
     look.save(figure, path)
 
 
-MANY = 50  # classes that fit into one picture of bars
+MANY = 50  # classes that fit into one bar chart
 
 
 def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
@@ -289,7 +289,7 @@ def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:
     for layer in range(layers if heads else 1):
         axes = panels.pop(layer * across)  # those of the layers before are gone
         _show_image(axes, seen.image, 1)
-        axes.set_title(f"layer {layer + 1}" if heads else "picture", fontsize=9, color=look.INK)
+        axes.set_title(f"layer {layer + 1}" if heads else "image", fontsize=9, color=look.INK)
     shares = maps.reshape(-1, *maps.shape[2:])
     for index, (axes, share) in enumerate(zip(panels, shares, strict=False)):
         layer, head = divmod(index, across)

@@ -21,11 +21,11 @@ PLOTS = {
     "rate.png": "Learning rate after each epoch",
     "classes.png": "Accuracy of each class",
     "confusion.png": "Confusion matrix",
-    "predictions.png": "Predictions for some test pictures",
+    "predictions.png": "Predictions for some test images",
     "mistakes.png": "The mistakes that the model was surest of",
     "samples.png": "Samples at the end of training",
-    "reconstructions.png": "Pictures of the test set, and as the model gives them back",
-    "latent.png": "Codes of test pictures in the plane",
+    "reconstructions.png": "Images of the test set and their reconstructions",
+    "latent.png": "Codes of test images in the plane",
 }
 
 
@@ -60,7 +60,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
     def show(*names: str) -> list[str]:
         return [f"![{PLOTS[name]}](pictures/{name})" for name in names if name in drawn]
 
-    caption = "Below each picture: the predicted class and its probability; for a mistake, also "
+    caption = "Below each image: the predicted class and its probability; for a mistake, also "
     sections = {
         "Result": [table(results(facts).items())],
         "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
@@ -68,14 +68,14 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         "Classes": [*class_tables(facts), *show("classes.png", "confusion.png")],
         "Samples": [*show("samples.png"), *samples_by_epoch(facts.run)],
         "Codes": show("reconstructions.png", "latent.png"),
-        "Pictures": [
-            *([caption + "what it is."] if "predictions.png" in drawn else ()),
+        "Plots": [
+            *([caption + "the true class."] if "predictions.png" in drawn else ()),
             *show("predictions.png", "mistakes.png"),
             *plots_of_others(facts.run),
         ],
         "Hyper-parameters": [
-            f"Recipe `{facts.document.get('recipe_name') or 'default'}`; what is not here is as in "
-            "a recipe without settings.",
+            f"Recipe `{facts.document.get('recipe_name') or 'default'}`; settings that are not "
+            "listed have their defaults.",
             table(what_it_sets(facts.document["recipe"]).items()),
         ],
         "Structure": structure(facts),
@@ -101,7 +101,7 @@ def opening(facts: Facts) -> list[str]:
         done = f": {summary.epochs} of {summary.planned} epochs done" if summary.planned else ""
         told = f"**Not finished**{done}"
         going = summary.shown_status == "running"
-        resume = f". `zoo train --resume {summary.run}` goes on."
+        resume = f". `zoo train --resume {summary.run}` continues it."
         parts.append(told + (", still running." if going else resume))
     if summary.error:
         parts.append(f"It failed: {plain(summary.error).rstrip('.')}.")
@@ -134,7 +134,7 @@ def results(facts: Facts) -> dict[str, str]:
         "training speed": known(summary.images_per_second, "{:,.0f} images/s"),
         "inference time": known(summary.inference_ms_per_image, "{:.3g} ms per image"),
         "device": ", ".join(str(environment[k]) for k in HARDWARE if k in environment),
-        "pictures": ", ".join(f"{data[part]:,} {part}" for part in SPLITS if data.get(part)),
+        "images": ", ".join(f"{data[part]:,} {part}" for part in SPLITS if data.get(part)),
     }
     return {name: value for name, value in found.items() if value}
 
@@ -157,7 +157,7 @@ def class_tables(facts: Facts) -> list[str]:
         for m in mixups(facts.classes, facts.confusion)[:10]
     ]
     confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
-    return [table(rows, ("class", "accuracy", "pictures")), *confusions]
+    return [table(rows, ("class", "accuracy", "images")), *confusions]
 
 
 def plots_of_others(run: Run) -> list[str]:

@@ -102,7 +102,7 @@ class Plotter:
         """The names of the files; those of an earlier report go."""
         if importlib.util.find_spec("matplotlib") is None:
             self.facts.remarks.append(
-                "Pictures need matplotlib: `pip install 'zoo-core[report]'`, "
+                "Plots need matplotlib: `pip install 'zoo-core[report]'`, "
                 f"then `zoo report {self.facts.run.name}`."
             )
             return []
@@ -170,12 +170,12 @@ class Plotter:
         try:
             split = self.test_split(len(probabilities))
         except ZooError as error:
-            facts.remarks.append(f"Pictures of predictions are left out: {error}.")
+            facts.remarks.append(f"The plots of predictions are left out: {error}.")
             return
         some = chosen_images(split, SHOWN)
-        title = f"{len(some)} of {len(split):,} test pictures, chosen at random"
+        title = f"{len(some)} of {len(split):,} test images, chosen at random"
         if len(some) == len(split):
-            title = f"All {len(some)} test pictures"
+            title = f"All {len(some)} test images"
         title = f"{facts.title}: {title}" + ("" if labels is None else "; mistakes are framed")
         self.draw("predictions.png", draw_grid, split.images[some], facts, some, title)
         if labels is None:
@@ -205,14 +205,14 @@ class Plotter:
             if facts.document["dataset"].get("test") and able != ["generate"]:
                 split = self.test_split()
                 if "reconstruct" in able:
-                    title = "pictures of the test set, each above its reconstruction"
+                    title = "images of the test set, each above its reconstruction"
                     images, columns = reconstructions(model, split), min(COLUMNS, len(split))
                     self.draw_sheet("reconstructions.png", images, (), columns, title)
                 if "latent" in able:
                     self.draw_latent(model, split)
         except Exception as error:  # a capability is a plugin's code, and may raise anything
             told = str(error) if isinstance(error, ZooError) else describe(error)
-            facts.remarks.append(f"Pictures of the model are left out: {told}.")
+            facts.remarks.append(f"The plots of the model are left out: {told}.")
 
     def draw_latent(self, model: Any, split: Split) -> None:
         """t-SNE of the codes, coloured by true and by predicted class."""
@@ -226,7 +226,7 @@ class Plotter:
             from sklearn.manifold import TSNE
         except ImportError:
             facts.remarks.append(
-                "The picture of the codes needs scikit-learn: `pip install 'zoo-core[report]'`."
+                "The plot of the codes needs scikit-learn: `pip install 'zoo-core[report]'`."
             )
             return
         chosen = chosen_images(split, CODES)
@@ -239,7 +239,7 @@ class Plotter:
         colourings = {"true class": split.labels[chosen]}
         if facts.probabilities is not None:
             colourings["predicted class"] = facts.probabilities.argmax(1)[chosen]
-        title = f"{facts.title}: t-SNE of the codes of {len(chosen):,} test pictures"
+        title = f"{facts.title}: t-SNE of the codes of {len(chosen):,} test images"
         places = tsne.fit_transform(codes)
         self.draw("latent.png", draw_codes, places, colourings, facts.classes, title)
 

@@ -108,7 +108,10 @@ class Directory:
 
 @dataclass(frozen=True)
 class Run(Directory):
-    """One run directory. Settings and results are read from disk when they are asked for."""
+    """One run directory. Settings and results are read from disk when they are asked for.
+
+    `Run.find` and `Run.every` give them; `read()` is run.json, `metrics()` the epochs.
+    """
 
     kind: ClassVar[str] = "run"
     document: ClassVar[str] = "run.json"

@@ -163,11 +163,11 @@ class Mixup(NamedTuple):
     true: str
     predicted: str
     times: int
-    of: int  # pictures of the true class
+    of: int  # images of the true class
 
 
 def class_scores(classes: Sequence[str], confusion: Confusion) -> list[ClassScore]:
-    """Best class first; a class without pictures has no score."""
+    """Best class first; a class without images has no score."""
     scores = [
         ClassScore(name, row[i] / sum(row), sum(row))
         for i, (name, row) in enumerate(zip(classes, confusion, strict=False))
@@ -205,6 +205,6 @@ def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list
 
 
 def number(value: Any) -> float | None:
-    """The value if it is a finite number: NaN is no result, and no JSON either."""
+    """The value if it is a finite number: NaN is neither a result nor JSON."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return value if good else None

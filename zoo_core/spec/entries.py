@@ -132,7 +132,7 @@ class ModelEntry(ListedEntry):
 
     @property
     def classifies(self) -> bool:
-        """Whether the model, called with pictures, gives scores of classes."""
+        """Whether the model, called with images, gives scores of classes."""
         return "classification" in self.kinds or "clustering" in self.kinds
 
     @property

@@ -138,7 +138,7 @@ class Recipe(Checked):
     warmup: float = 0.0  # epochs of linear warm-up, fractions allowed
     epochs: int = 10
     batch_size: int = 128
-    accumulate: int = 1  # steps of batch_size / accumulate pictures for each update
+    accumulate: int = 1  # steps of batch_size / accumulate images for each update
     augment: tuple[str, ...] = ()  # for example ("flip", "crop:4", "cutout:8")
     label_smoothing: float = 0.0
     mixup: float = 0.0  # alpha of MixUp's Beta distribution; 0 is off

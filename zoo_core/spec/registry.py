@@ -78,6 +78,7 @@ class Catalog(Generic[E]):
         if not hints:
             what = "" if self.sort == "model" else f" --{self.sort}s"
             hints.append(f"zoo list{what} shows what there is")
+            hints += [f"pip install zoo-{reference} may bring it"] * (self.sort == "engine")
         return "; ".join(hints)
 
 

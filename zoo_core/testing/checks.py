@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import SkipTest
 
 import numpy as np
 
@@ -16,15 +17,19 @@ from zoo_core.data.dataset import check_arrays
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io import errors
-from zoo_core.io.errors import Finding, Skipped, ZooError, did_you_mean
+from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
 from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.plugins import SLOW, load_plugins
+from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
-from zoo_core.train.job import honoured, ignored, trainer_of
+from zoo_core.spec.settings import merge, override
+from zoo_core.train.builder import build_job
+from zoo_core.train.display import Display
+from zoo_core.train.job import Job, honoured, ignored, trainer_of
 from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
 from zoo_core.use.load import load
@@ -38,7 +43,7 @@ HEAVY = (
     "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
 )  # fmt: skip
 HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
-ENTRIES = ("models", "datasets", "trainers")  # of a PluginRecord
+ENTRIES = ("models", "datasets", "trainers", "commands", "engines")  # of a PluginRecord
 SHAPES = ("image_size", "in_channels")
 REMEDIES = {  # by the state of a plugin
     "conflict": "choose another name for the entry point: the family's, not the architecture's",
@@ -55,6 +60,10 @@ BRIEFLY = {
     "patience": 0,
     "restore_best": False,
 }
+
+
+class Skipped(SkipTest):
+    """Raised by a check that cannot be made here; the message says why. pytest shows it as such."""
 
 
 def record_of(plugin: str) -> PluginRecord:
@@ -78,7 +87,7 @@ def check_loads(plugin: str) -> None:
     if record.state != "ok":
         raise Finding(
             f"plugin {plugin!r} is {record.state}: {record.reason}",
-            "the zoo goes on without it: nothing that it provides can be used",
+            "the zoo continues without it: nothing that it provides can be used",
             REMEDIES.get(record.state, fix),
         )
 
@@ -257,12 +266,12 @@ def check_generation(name: str, **options: Any) -> None:
     except errors.PluginError as error:
         raise Finding(
             str(error),
-            "`zoo generate` and the pictures of a run need it",
+            "`zoo generate` and the plots of a run need it",
             "give back an array of (samples, channels, height, width)",
         ) from error
     if not np.array_equal(one, two):
         raise Finding(
-            f"{name} draws other pictures from the same noise",
+            f"{name} draws other samples from the same noise",
             "nobody could draw a sample again, or compare two epochs",
             "put the model into evaluation, and draw nothing at random in `draw`",
         )
@@ -307,6 +316,16 @@ def check_training(name: str, **options: Any) -> None:
         )
 
 
+def job_of(model: str, /, **settings: Any) -> Job:
+    """A job without a run, on a few made-up images: for tests of a trainer, a learner or a task.
+
+    settings: fields of a recipe, as for `zoo.train`; the rest is plain and does not augment.
+    """
+    recipe = override(Recipe(), merge({"epochs": 1, "batch_size": 8, "data": FEW}, settings))
+    data = open_dataset("synthetic", **recipe.data)
+    return build_job(registry().models.get(model), recipe, data, Display(quiet=True))
+
+
 def check_dataset(name: str) -> None:
     """It can be opened: sizes, labels and digests are those of the entry, which has digests."""
     entry = registry().datasets.get(name)
@@ -335,6 +354,6 @@ def check_dataset(name: str) -> None:
     digests.pop("classes")  # these are in the entry
     raise Finding(
         f"{name} does not say which bytes it is made of",
-        "whoever fetches it next year cannot know whether it is still the same data",
+        "nobody who fetches it later can know whether it is still the same data",
         f"write digests={digests!r} into the entry",
     )

@@ -71,7 +71,7 @@ def check_contents(folder: Path, site: Path) -> None:
         if package.name in ("tests", "test", "docs"):
             raise Finding(
                 f"the wheel contains a folder {package.name!r} at the top",
-                "it would lie beside everybody's packages, and collide with the next such one",
+                "it would lie beside everybody's packages, and collide with theirs",
                 "name the packages to include in pyproject.toml",
             )
         lost = sorted(_files(source) - _files(package)) if source else []
@@ -190,6 +190,6 @@ def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[
             errors.seek(0)
             last = errors.read().strip().splitlines()[-1:]
             what = f"the process that checked it ended with {process.returncode}: {' '.join(last)}"
-            why = "whoever uses it would lose their work with it"
+            why = "everybody who uses it would lose their work"
             fix = f"run it by hand: python -m zoo_core.testing.suite {plugin}"
             yield Outcome(plugin, "process", "found", what, why, fix)

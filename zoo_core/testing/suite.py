@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from zoo_core.io.errors import Finding, Skipped, ZooError
+from zoo_core.io.errors import Finding, ZooError
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.plugins import load_plugins
+from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import parse_value
 from zoo_core.testing import checks
 
@@ -56,16 +57,22 @@ class Outcome:
     seconds: float = 0.0
 
 
-def checks_of(plugin: str, **options: Any) -> list[Check]:
-    """All checks of a plugin, by its id. options: for those of its models that have them, to make
-    a large model small: `depth=2`."""
+def checks_of(name: str, **options: Any) -> list[Check]:
+    """All checks of a plugin, by its id, or of one model, `plugin/model`.
+
+    options: for those of its models that have them, to make a large model small: `depth=2`.
+    """
+    plugin, _, model = name.partition("/")
     made = [Check.by(check, plugin, plugin) for check in checks.PLUGIN_CHECKS]
     try:
         checks.check_loads(plugin)
     except Finding:
         return made[:1]  # there is nothing else to look at
     record = checks.record_of(plugin)
-    for entry in record.entries("models"):
+    models, datasets = record.entries("models"), record.entries("datasets")
+    if model:
+        made, models, datasets = [], (registry().models.get(name),), ()
+    for entry in models:
         known = {key: value for key, value in options.items() if key in entry.options}
         target = ""
         with suppress(ZooError):  # check_targets says so
@@ -78,7 +85,7 @@ def checks_of(plugin: str, **options: Any) -> list[Check]:
             checks.check_training,
         ):
             made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
-    for dataset in record.entries("datasets"):
+    for dataset in datasets:
         made.append(Check(dataset.name, "arrays", partial(checks.check_dataset, dataset.name)))
     return made
 
@@ -90,7 +97,7 @@ def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
         state, said = "ok", ("", "", "")
         try:
             check()
-        except Skipped as skipped:
+        except checks.Skipped as skipped:
             state, said = "skipped", (str(skipped), "", "")
         except Finding as finding:
             state, said = "found", (finding.what, finding.why, finding.fix)

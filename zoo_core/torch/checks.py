@@ -89,7 +89,7 @@ def check_shapes(name: str, **options: Any) -> None:
         if what:
             raise Finding(
                 f"{name} with {option}={value} {what}",
-                "the data decides these three options, so `zoo train` on other pictures fails",
+                "the data decides these three options, so `zoo train` on other images fails",
                 "use num_classes, in_channels and image_size where a size is written as a number",
             )
 
@@ -189,8 +189,8 @@ def check_learning(name: str, **options: Any) -> None:
         torch.autograd.backward(loss)
         optimizer.step()
     raise Finding(
-        f"{name} cannot learn 8 pictures by heart: the loss is {loss:.3f} after 150 steps",
-        "a network that cannot do this learns nothing from more pictures either",
+        f"{name} cannot learn 8 images by heart: the loss is {loss:.3f} after 150 steps",
+        "a network that cannot do this learns nothing from more images either",
         "look for a softmax before the loss, a detached tensor, a wrong axis, a bad start",
     )
 
@@ -247,8 +247,8 @@ def check_determinism(name: str, **options: Any) -> None:
         )
     if not torch.allclose(first[:1], alone, rtol=1e-3, atol=1e-4):
         raise Finding(
-            f"what {name} says of a picture depends on the others of its batch",
-            "a batch of 256 and a single picture would get different classes",
+            f"what {name} says of an image depends on the others of its batch",
+            "a batch of 256 and a single image would get different classes",
             "keep statistics of batches (norms, attention over the wrong axis) out of evaluation",
         )
 

@@ -97,7 +97,7 @@ class Pass:
         resume: str = "",
     ) -> Features:
         """The features, kept or computed. make: gives the backbone with its weights. batch: 0 lets
-        the machine decide. resume: the command that goes on after an interruption."""
+        the machine decide. resume: the command that continues after an interruption."""
         if (found := self.kept(display.say)) is not None:
             display.say(f"Features of {self.label}: {len(self.images):,} images, kept from before.")
             return found
@@ -145,7 +145,7 @@ class Pass:
                         kept = "their features are kept" if done else "too few to be kept"
                         raise Interrupted(
                             f"stopped after {done:,} of {total:,} images of {self.label}; {kept}",
-                            resume or "the same command goes on where it was",
+                            resume or "run the same command again to continue",
                             interruption.signal,
                         )
                 features = self._checked(np.concatenate(parts), (len(where), self.model.width))

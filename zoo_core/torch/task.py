@@ -163,7 +163,7 @@ class Classification(Task):
         given = tuple(getattr(logits, "shape", ())) or type(logits).__name__
         if given != wanted:
             raise TrainingError(
-                f"the model gives {given} for {wanted[0]} pictures of {wanted[1]} classes, "
+                f"the model gives {given} for {wanted[0]} images of {wanted[1]} classes, "
                 f"not {wanted}",
                 "its last layer must have num_classes outputs; zoo plugin check says more",
             )

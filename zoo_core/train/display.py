@@ -53,7 +53,7 @@ class Display:
         self.say(f"Computing the features of {label}: {total:,} images{kept}.")
         started = said = time.monotonic()
         done = 0
-        bars = _bars() if sys.stderr.isatty() else None
+        bars = open_bars() if sys.stderr.isatty() else None
         if bars:
             task = bars.add_task(label, total=total, completed=total - missing, note="")
 
@@ -81,7 +81,7 @@ class Bars(Display):
 
     def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
         super().start(epochs, steps, first_epoch, first_step)
-        self._bars = _bars()
+        self._bars = open_bars()
         self._steps = steps
         self._epoch_bar = self._bars.add_task(
             "epoch", total=epochs * steps, note="", completed=first_epoch * steps + first_step
@@ -111,7 +111,7 @@ class Bars(Display):
             self._bars.stop()
 
 
-def _bars() -> Progress:
+def open_bars() -> Progress:
     """Bars that are gone when they are done."""
     from rich import progress
     from rich.console import Console

@@ -92,12 +92,12 @@ class Job:
             what = "is a classifier" if self.entry.task == "classification" else "needs labels"
             raise OptionError(
                 f"model {self.entry.name!r} {what}, and {self.dataset.name} has no labels",
-                "put the pictures of each class into a folder of its own",
+                "put the images of each class into a folder of its own",
             )
         cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)
         if not mixes and (self.recipe.mixup or cutmix):
             raise OptionError(
-                f"the task of model {self.entry.name!r} knows no mixed pictures",
+                f"the task of model {self.entry.name!r} does not support mixed images",
                 "leave out mixup and cutmix",
             )
         if not smooths and self.recipe.label_smoothing:
@@ -133,7 +133,7 @@ class Job:
     def evaluation_loader(
         self, split: Split, indices: np.ndarray | None = None, **how: Any
     ) -> Loader:
-        """The pictures of a split in their order, as they are."""
+        """The images of a split in their order, as they are."""
         return self.loader(
             split,
             indices=indices,

@@ -24,7 +24,7 @@ class Position:
     batch: int  # from 0, in its epoch
     step: int  # from 0, in the run
     lr: float
-    size: int  # pictures of the whole batch, over all processes
+    size: int  # images of the whole batch, over all processes
 
 
 class Learner(ABC):
@@ -127,7 +127,7 @@ class Learner(ABC):
             self.average(1 - min(self.recipe.ema, (1 + place.step) / (10 + place.step)))
 
     def add(self, sums: Mapping[str, Any], count: int) -> None:
-        """Figures of so many pictures, each summed over them: numbers, or a device's scalars."""
+        """Figures of so many images, each summed over them: numbers, or a device's scalars."""
         self._count += count
         for name, value in sums.items():
             self._sums[name] = self._sums.get(name, 0.0) + value

@@ -1,4 +1,4 @@
-"""The one training loop: fit, epoch, step. It knows no framework; a Learner does the arithmetic.
+"""The one training loop: fit, epoch, step. It uses no framework; a Learner does the arithmetic.
 
 A run depends on the recipe, the position (epoch, batch) and the learner's state alone, so one that
 is killed and resumed ends with the same bytes.
@@ -201,7 +201,7 @@ class Loop:
         last = self.checkpoints.latest_path() if self.checkpoints else None
         saved = f"the last good checkpoint is {last}" if last else "no checkpoint was saved before"
         raise TrainingError(
-            f"the loss was no finite number in epoch {epoch + 1}, step {step + 1}, at lr {lr:g}",
+            f"the loss was not a finite number in epoch {epoch + 1}, step {step + 1}, at lr {lr:g}",
             f"a smaller lr or clip_grad may help; {saved}",
         )
 
@@ -253,7 +253,7 @@ class Loop:
         try:
             samples = open_sampler(job.entry, model, job.preprocess, classes).sheet()
             write_sheet(path, samples.images, samples.names, columns=SHEET_COLUMNS, title=title)
-        except Exception as error:  # a plugin's code; the training is worth more than a picture
+        except Exception as error:  # a plugin's code; the training matters more than samples
             self.sheet_every = 0
             job.display.warn(f"no samples are drawn in this run: {describe(error)}")
 

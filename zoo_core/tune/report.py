@@ -9,17 +9,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import duration, figure
+from zoo_core.io.console import duration, figure, named
+from zoo_core.io.engine import Piece
 from zoo_core.io.errors import os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.report.text import plain, table
 from zoo_core.runs.summary import curves_of, number
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.settings import SECTIONS, as_typed
-from zoo_core.train.display import Bars, Display, open_display
+from zoo_core.train.display import Bars, Display, open_bars, open_display
 from zoo_core.tune.search import Search, SearchPlan, Trial, last_scores
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 class TrialBars(Bars):
@@ -42,20 +46,40 @@ class TrialBars(Bars):
 
 
 class SearchDisplay(Display):
-    """A line for each trial that has ended."""
+    """A line for each trial that has ended; on a terminal, bars for those at work."""
 
     def __init__(self, plan: SearchPlan, quiet: bool) -> None:
         super().__init__(quiet)
         self.plan = plan
+        self.draws = isinstance(open_display(quiet), Bars)
+        self._bars: Progress | None = None  # of trials in other processes
+        self._tasks: dict[int | str, TaskID] = {}
 
     def of_trial(self, number: int) -> Display:
-        """For the run itself; several at a time would write over each other."""
-        if self.plan.workers == 1 and isinstance(open_display(self.quiet), Bars):
-            return TrialBars(number, self.plan.trials)
-        return Display(quiet=True)
+        """For a run in this process."""
+        return TrialBars(number, self.plan.trials) if self.draws else Display(quiet=True)
+
+    def told(self, piece: Piece, line: Mapping[str, Any]) -> None:
+        """A trial has ended an epoch; one in this process has bars of its own."""
+        if not self.draws or piece.given.display:
+            return
+        if self._bars is None:
+            self._bars = open_bars()
+            self._bars.start()
+        if piece.key not in self._tasks:
+            title, epochs = f"trial {piece.key}", piece.given.recipe.epochs
+            self._tasks[piece.key] = self._bars.add_task(title, total=epochs, note="")
+        losses = (named(key, line[key]) for key in ("train_loss", "validation_loss") if key in line)
+        self._bars.update(self._tasks[piece.key], completed=line["epoch"], note="  ".join(losses))
+
+    def stop(self) -> None:
+        if self._bars:
+            self._bars.stop()
 
     def end(self, trial: Trial, trials: Iterable[Trial]) -> None:
         """trials: all that have ended so far, with this one."""
+        if self._bars and trial.number in self._tasks:
+            self._bars.remove_task(self._tasks.pop(trial.number))
         count = self.plan.trials
         losses = [t.loss for t in trials if t.loss is not None and t is not trial]
         outcome = f"failed: {trial.error}"
@@ -203,13 +227,13 @@ def _facts(
         "best": f"{settings_text(best.parameters)} (number {best.number})",
         "best validation loss": plan.kind == "tune" and f"{best.loss:.4f} in epoch {best.epoch}",
         "trained on everything": scores and f"{document['trained']}: {scores}",
-        "pictures": f"{data['train']:,} for training, {data['validation']:,} for validation",
+        "images": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
         "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
         + ", ".join(f"{count} {source}" for source, count in sources),
         "failed": states["failed"] and str(states["failed"]),
-        "pruned": plan.prune and f"{states['pruned']}; epochs spared: {_spared(plan, trials)}",
+        "pruned": plan.prune and f"{states['pruned']}; epochs saved: {_spared(plan, trials)}",
         "epochs": f"{sum(trial.epochs for trial in trials)} in all trials",
         "time": f"{duration(sum(trial.seconds for trial in trials))} of training",
         "workers": (plan.workers > 1 or plan.engine != "local")
@@ -229,7 +253,7 @@ def _spared(plan: SearchPlan, trials: Sequence[Trial]) -> str:
         return f"at most {most}"
     usual = sum(ended) / len(ended)
     about = round(sum(max(0.0, usual - epochs) for epochs in pruned))
-    return f"about {about}, had they run as long as the others on average; at most {most}"
+    return f"about {about} if they had run as long as the average trial; at most {most}"
 
 
 def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int) -> list[str]:

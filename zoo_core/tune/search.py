@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from zoo_core.io.errors import OptionError, ZooError, did_you_mean
+from zoo_core.io.engine import Engine, Resources
+from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
+from zoo_core.io.targets import resolve
 from zoo_core.runs.run import FORMAT, Directory, Inside, Run, new_run
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
@@ -24,7 +26,6 @@ from zoo_core.train.job import honoured, trainer_of
 from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
 
 SEARCHERS = ("tpe", "random", "grid")
-ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,9 @@ class Terms:
     dataset: str = ""  # decided: a reference that means the same in other folders
     preset: str = "default"  # decided: "" for a sweep
     workers: int = 1
-    engine: str = "local"
-    address: str = ""  # of a Ray cluster that runs already
+    engine: str = "local"  # one of zoo list --engines
+    address: str = ""  # of a cluster, for an engine that has one
+    resources: Mapping[str, float] = field(default_factory=dict)  # of a trial: cpus, gpus, memory
     device: str = "auto"
     train: bool = False  # the best one on everything, afterwards
 
@@ -100,13 +102,21 @@ class SearchPlan(Terms):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise OptionError(f"{name} must be a whole number of at least {least}, not {value}")
-        for name, allowed in (("searcher", SEARCHERS), ("engine", ENGINES)):
-            if (value := getattr(self, name)) not in allowed:
-                raise OptionError(f"there is no {name} {value!r}", f"it is: {' or '.join(allowed)}")
+        if self.searcher not in SEARCHERS:
+            known = " or ".join(SEARCHERS)
+            raise OptionError(f"there is no searcher {self.searcher!r}", f"it is: {known}")
+        check_names("--resources", self.resources, [spec.name for spec in fields(Resources)])
+        Resources(**self.resources)
 
     @property
     def entry(self) -> ModelEntry:
         return registry().models.get(self.model)
+
+    def make_engine(self) -> Engine:
+        """Where the trials run."""
+        entry = registry().engines.get(self.engine)
+        made: Engine = resolve(entry.target, f"engine {entry.name!r}")(self.workers, self.address)
+        return made
 
     @property
     def lag(self) -> int:

@@ -1,29 +1,23 @@
 """Works through the trials of a search: each an ordinary run in a directory of its own.
 
-Trials run one by one in this process, or several at a time in others that share the images.
+An engine says where they run: here one by one, in other processes, on other machines.
 """
 
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
+import platform
 import shutil
 import statistics
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from zoo_core.data.dataset import Dataset, Split
+from zoo_core.io.engine import Arrays, Engine, Piece, Resources, WorkerDied
 from zoo_core.io.errors import Interrupted, TrainingError, ZooError
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
@@ -40,6 +34,7 @@ from zoo_core.tune.searcher import Suggestion, make_searcher
 from zoo_core.tune.space import as_settings
 
 Losses = Sequence[float]  # after each epoch
+Report = Callable[[Mapping[str, Any]], None]
 
 # When a trial cannot win any more is a function of validation losses alone: nothing is drawn and
 # nothing depends on the clock, so that a search can be repeated, and resumed.
@@ -63,7 +58,7 @@ def cannot_catch_up(losses: Losses, rivals: Sequence[Losses]) -> bool:
     return losses[-1] - fall * hoped > min(lead)
 
 
-def below_the_median(losses: Losses, rivals: Sequence[Losses], epochs: int) -> bool:
+def above_the_median(losses: Losses, rivals: Sequence[Losses], epochs: int) -> bool:
     """For a rate that changes: compares with the median of the same epoch, after a third of all.
 
     Rivals that ended before count with their last loss.
@@ -83,8 +78,10 @@ class TrialJob:
     number: int
     suggestion: Suggestion
     rivals: tuple[tuple[float, ...], ...]  # losses of the trials that it may be compared with
-    path: Path
-    checkpoint_seconds: float = 30.0
+    search: Path
+    data: Dataset  # without its arrays, which the engine brings
+    checkpoint_seconds: float
+    display: Display | None = None  # where the trial runs in the process of the search
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -97,7 +94,7 @@ class TrialJob:
             return False
         if self.recipe.schedule == "constant":
             return cannot_catch_up(losses, self.rivals)
-        return below_the_median(losses, self.rivals, epochs)
+        return above_the_median(losses, self.rivals, epochs)
 
     def record(self, lines: Lines, error: str, pruned: bool) -> Trial:
         """What the lines of its run say about it."""
@@ -132,26 +129,35 @@ def best_epoch(lines: Lines) -> tuple[float, int] | tuple[None, None]:
     return min(found, default=(None, None))
 
 
-def run_trial(
-    task: TrialJob,
-    data: Dataset,
-    display: Display,
-    listen: Callable[[Lines], object] = lambda lines: None,
-) -> Trial:
-    """Train and record, a failure too; `listen` is told the lines so far after each epoch."""
-    plan, run = task.plan, Run(task.path)
+def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
+    """Train and record, a failure too; what an engine runs. Reports the line of each epoch."""
+    search, plan, data = Search(task.search), task.plan, with_arrays(task.data, arrays)
+    if search.settings_file.exists():
+        return _run_in(search.trial_run(task.number), task, data, report)
+    if plan.kind == "sweep":
+        raise ZooError(
+            f"{search.path} is not on the disk of {platform.node()}",
+            "keep the runs of a sweep on a disk that all machines share: --runs FOLDER",
+        )
+    with tempfile.TemporaryDirectory(prefix="zoo-trial-") as folder:  # another machine
+        return _run_in(Run(Path(folder) / "run"), task, data, report)
+
+
+def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:
+    plan, display = task.plan, task.display or Display(quiet=True)
     pruned, error = False, ""
 
     def give_up(lines: Lines) -> bool:
         nonlocal pruned
-        listen(lines)
+        if lines:  # a run asks before its first epoch too
+            report(lines[-1])
         pruned = task.hopeless(lines)
         return pruned
 
     try:
         if run.settings_file.exists() and run.read()["status"] == "complete":
             shutil.rmtree(run.path)  # killed before it was recorded: once more, to the same end
-        runs, seconds = task.path.parents[2], task.checkpoint_seconds
+        runs, seconds = task.search.parent, task.checkpoint_seconds
         how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
         job = job_in(run, plan, task.recipe, data, display, **how)
         execute(replace(job, give_up=give_up))
@@ -191,6 +197,7 @@ class Work:
     plan: SearchPlan
     data: Dataset
     display: SearchDisplay
+    engine: Engine
     checkpoint_seconds: float
 
     @property
@@ -201,124 +208,56 @@ class Work:
 
 def run_trials(work: Work) -> list[Trial]:
     """All trials that the search has not had yet; each is kept as soon as it has ended."""
-    search, plan, display = work.search, work.plan, work.display
+    search, plan, display, engine = work.search, work.plan, work.display, work.engine
     searcher, done = make_searcher(plan), search.trials()
     waiting = [number for number in range(1, plan.trials + 1) if number not in done]
-    running: dict[Future[Trial], int] = {}
+    data, arrays = without_arrays(work.shown)
 
-    def known(number: int) -> Sequence[int]:
-        return range(1, number - plan.lag)
-
-    def task_of(number: int) -> TrialJob:
-        seen = [done[other] for other in known(number)]
+    def pull() -> Piece | None:
+        """The next trial, as soon as the ones that it depends on have ended."""
+        known = range(1, waiting[0] - plan.lag) if waiting else ()
+        if not waiting or not all(number in done for number in known):
+            return None
+        number, seen = waiting.pop(0), [done[other] for other in known]
         rivals = tuple(tuple(trial.losses) for trial in seen if trial.loss is not None)
-        suggestion, path = searcher.suggest(number, seen), search.trial_run(number).path
-        return TrialJob(plan, number, suggestion, rivals, path, work.checkpoint_seconds)
+        shown = display.of_trial(number) if engine.inline else None
+        suggestion, seconds = searcher.suggest(number, seen), work.checkpoint_seconds
+        path = search.path.absolute()  # another process may work in another folder
+        task = TrialJob(plan, number, suggestion, rivals, path, data, seconds, shown)
+        resources = Resources(**plan.resources)
+        return Piece(number, "zoo_core.tune.trials:run_trial", task, resources)
 
-    with open_pool(min(plan.workers, len(waiting)), work.shown, display) as submit:
-        while waiting or running:
-            while (
-                waiting
-                and len(running) < plan.workers
-                and all(number in done for number in known(waiting[0]))
-            ):
-                number = waiting.pop(0)
-                running[submit(task_of(number))] = number
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                try:
-                    trial = future.result()
-                except BrokenExecutor as error:
-                    raise TrainingError(
-                        "a worker died, for want of memory perhaps",
-                        f"zoo {plan.kind} --resume {search.path} goes on; fewer workers need less",
-                    ) from error
-                done[running.pop(future)] = trial
-                search.append(trial)
-                display.end(trial, done.values())
+    for outcome in engine.run(pull, arrays, display.told):
+        if isinstance(outcome.value, WorkerDied):
+            hint = f"zoo {plan.kind} --resume {search.path} goes on; fewer workers need less"
+            raise TrainingError(str(outcome.value), hint) from outcome.value
+        if outcome.state == "failed":
+            raise outcome.value  # what is not the fault of the parameters: see run_trial
+        trial = done[outcome.value.number] = outcome.value
+        search.append(trial)
+        display.end(trial, done.values())
     return [done[number] for number in sorted(done)]
 
 
-# What the libraries that compute ask for their number of threads.
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+def without_arrays(data: Dataset) -> tuple[Dataset, Arrays]:
+    """A dataset that can be sent, and its arrays, which an engine brings to all its workers."""
+    arrays = {}
 
-_data: Dataset | None = None  # of this worker
-
-
-@contextmanager
-def open_pool(
-    count: int, data: Dataset, display: SearchDisplay
-) -> Iterator[Callable[[TrialJob], Future[Trial]]]:
-    """Give a function that starts a trial: at once and here, or in one of `count` processes."""
-    if count < 2:
-
-        def run_here(task: TrialJob) -> Future[Trial]:
-            future: Future[Trial] = Future()
-            future.set_result(run_trial(task, data, display.of_trial(task.number)))
-            return future
-
-        yield run_here
-        return
-    added = [name for name in THREADS if name not in os.environ]  # a person's own choice stays
-    threads = max(1, (os.cpu_count() or 1) // count)
-    os.environ.update(dict.fromkeys(added, str(threads)))  # inherited by the workers
-    with tempfile.TemporaryDirectory(prefix="zoo-trials-") as folder:
-        # Not forked: a process that has threads, as torch has, must not be.
-        pool = ProcessPoolExecutor(
-            count,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start_worker,
-            initargs=(share(data, Path(folder)), Path(folder)),
-        )
-        try:
-            yield lambda task: pool.submit(_run_in_worker, task)
-        finally:
-            pool.shutdown(cancel_futures=True)
-            for name in added:
-                del os.environ[name]
-
-
-def share(data: Dataset, folder: Path) -> Dataset:
-    """Write the arrays of a dataset into files; the dataset without them, for `mapped`."""
-
-    def kept(split: Split, name: str) -> Split:
-        np.save(folder / f"{name}-images.npy", split.images)
+    def bare(split: Split, name: str) -> Split:
+        arrays[f"{name}_images"] = split.images
         if split.labels is not None:
-            np.save(folder / f"{name}-labels.npy", split.labels)
+            arrays[f"{name}_labels"] = split.labels
         return Split(split.images[:0], None)
 
-    test = kept(data.test, "test") if data.test else None
-    return replace(data, train=kept(data.train, "train"), test=test)
+    test = bare(data.test, "test") if data.test else None
+    return replace(data, train=bare(data.train, "train"), test=test), arrays
 
 
-def mapped(data: Dataset, folder: Path) -> Dataset:
-    """The dataset again; of its arrays the system keeps one copy for all processes."""
-
-    def read(name: str) -> Any:
-        path = folder / f"{name}.npy"
-        # "c": private if written to, which nobody does, and so torch takes it without a warning.
-        return np.load(path, mmap_mode="c") if path.exists() else None
+def with_arrays(data: Dataset, arrays: Arrays) -> Dataset:
+    """The dataset of without_arrays again."""
 
     def split(name: str) -> Split:
-        return Split(read(f"{name}-images"), read(f"{name}-labels"))
+        return Split(arrays[f"{name}_images"], arrays.get(f"{name}_labels"))
 
-    test = None if data.test is None else split("test")
+    test = split("test") if data.test is not None else None
     return replace(data, train=split("train"), test=test)
-
-
-def _start_worker(shared: Dataset, folder: Path) -> None:
-    """A search that is killed takes its workers with it; their trials are resumed with it."""
-    global _data
-    _data = mapped(shared, folder)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def end_with_parent(sentinel: int) -> None:
-        connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, args=(parent.sentinel,), daemon=True).start()
-
-
-def _run_in_worker(task: TrialJob) -> Trial:
-    assert _data is not None
-    return run_trial(task, _data, Display(quiet=True))

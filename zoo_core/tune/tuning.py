@@ -99,7 +99,8 @@ def _begin(asked: SearchSettings) -> Work:
         plan = replace(plan, train=plan.train or asked.train)
     else:
         plan, root = decide(asked), runs_root(asked.runs)
-    display = SearchDisplay(plan, asked.quiet)
+    display, engine = SearchDisplay(plan, asked.quiet), plan.make_engine()
+    engine.check()
     data = open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
     if asked.resume:
         check_same(search, data, plan.entry, plan.device, display)
@@ -116,7 +117,7 @@ def _begin(asked: SearchSettings) -> Work:
         about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         search = Search.new(root, plan, data.name, about | {"command": asked.command})
         display.say(f"{search.path}")
-    return Work(search, plan, data, display, asked.checkpoint_seconds)
+    return Work(search, plan, data, display, engine, asked.checkpoint_seconds)
 
 
 def _check(plan: SearchPlan, data: Dataset, runs: Path) -> dict[str, Any]:
@@ -126,10 +127,6 @@ def _check(plan: SearchPlan, data: Dataset, runs: Path) -> dict[str, Any]:
         recipe = override(plan.recipe, as_settings({**first, **changes}))
         quiet = Display(quiet=True)
         job = build_job(plan.entry, recipe, data, quiet, device=plan.device, runs=runs)
-    if plan.engine == "ray":
-        from zoo_core.tune.ray_engine import connect
-
-        connect(plan)
     return {
         "dataset": {"name": data.name, "digest": data.digest, "classes": len(data.classes),
                     "train": len(job.parts[0]), "validation": len(job.parts[1])},
@@ -143,11 +140,10 @@ def _try_out(work: Work) -> list[Trial]:
     display, runs = open_display(work.display.quiet), work.search.path.parent
     job = build_job(plan.entry, plan.recipe, data, display, device=plan.device, runs=runs)
     job.trainer.prepare(job)
-    if plan.engine == "ray":
-        from zoo_core.tune.ray_engine import run_on_ray
-
-        return run_on_ray(work)
-    return run_trials(work)
+    try:
+        return run_trials(work)
+    finally:
+        work.display.stop()
 
 
 def best_recipe(plan: SearchPlan, best: Trial) -> Recipe:

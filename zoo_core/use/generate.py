@@ -101,7 +101,7 @@ class Sampler:
     def noise(self, count: int, seed: int) -> np.ndarray:
         """The first rows are the same, however many there are."""
         if count < 1 or seed < 0:
-            raise UsageError("at least one sample is drawn, and a seed is 0 or more")
+            raise UsageError("the number of samples must be at least 1, and the seed at least 0")
         rng = np.random.default_rng(seed)
         return rng.standard_normal((count, *self.generator.noise), dtype=np.float32)
 
@@ -111,10 +111,10 @@ class Sampler:
 
     def choose(self, count: int, condition: str = "") -> np.ndarray | None:
         if not isinstance(condition, str):
-            raise UsageError(f"a class is asked for by its name, not by {condition!r}")
+            raise UsageError(f"a class must be given by its name, not by {condition!r}")
         if not self.names:
             if condition:
-                raise UsageError("this model is not told what to draw: leave out --class")
+                raise UsageError("this model does not take a class: leave out --class")
             return None
         asked = condition.casefold()
         able = [
@@ -124,8 +124,8 @@ class Sampler:
         ]
         if not able:
             known = tuple(dict.fromkeys(self.names))
-            hint = did_you_mean(condition, known, f"it knows: {', '.join(known)}")
-            raise UsageError(f"this model cannot be asked for {condition!r}", hint)
+            hint = did_you_mean(condition, known, f"it has: {', '.join(known)}")
+            raise UsageError(f"this model has no class {condition!r}", hint)
         return np.resize(np.array(able, np.int64), count)
 
     def interpolate(self, rows: int, steps: int, seed: int = 0, condition: str = "") -> Samples:

@@ -91,8 +91,8 @@ def measure(
     named = entry.classifies  # what gives no classes needs no labels
     if named and data.classes != about.classes:
         known = ", ".join(about.classes[:5])
-        what = f"{about.source} knows other classes than {data.name}: {known}..."
-        raise UsageError(what, "--dataset takes one with the same classes")
+        what = f"{about.source} has other classes than {data.name}: {known}..."
+        raise UsageError(what, "choose data with the same classes: --dataset NAME")
     images = data.split(split)
     if images is None or not len(images) or (named and images.labels is None):
         raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
@@ -128,7 +128,7 @@ def predict_images(
     entry, classes = model.zoo.entry, model.zoo.classes
     what = f"model {entry.name!r}"
     if not entry.classifies:
-        raise UsageError(f"{what} does not classify images", "zoo list shows what does")
+        raise UsageError(f"{what} does not classify images", "zoo list shows models that do")
     if not classes:
         raise UsageError(
             f"{what} has no names for its classes: it is untrained, or has a new head",
@@ -170,7 +170,7 @@ def _named(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
         elif path.exists():
             yield str(path), path
         else:
-            raise UsageError(f"there is no image {image}", "name a file or a folder that is here")
+            raise UsageError(f"there is no image {image}", "give the path of a file or a folder")
 
 
 @dataclass(frozen=True)

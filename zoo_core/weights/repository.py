@@ -40,7 +40,7 @@ PUBLISHED = "was it published with zoo publish?"
 LOGIN = "hf auth login, or a token in HF_TOKEN"
 SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a sentence, a hint
     "OfflineModeIsEnabled": ("{} is not asked, because the Hub's client is offline", ""),
-    "GatedRepoError": ("{} is gated: its owner has to let you in", f"ask there; then {LOGIN}"),
+    "GatedRepoError": ("{} is gated: you need access", f"ask its owner; then {LOGIN}"),
     "RevisionNotFoundError": ("{} has no such revision", "without @REVISION it is the newest one"),
     "RemoteEntryNotFoundError": ("{} does not have that file", PUBLISHED),
     "LocalTokenNotFoundError": ("{} needs a token", LOGIN),
@@ -52,11 +52,11 @@ SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a
         "the hub does not accept your token for {}",
         f"{LOGIN}; public repositories need none: unset HF_TOKEN",
     ),
-    403: ("{}: you may not do this with it (403)", "the token must have the right to write"),
+    403: ("{}: you do not have the permission (403)", "the token must have the right to write"),
     404: ("{}: the hub does not know it (404)", ""),
     409: ("{}: it is in conflict with what the hub has (409)", "try again"),
     412: ("{}: somebody else published to it meanwhile (412)", "look at it, then publish again"),
-    429: ("{}: the hub has had too many requests from here (429)", "wait a while, then try again"),
+    429: ("{}: the hub got too many requests from here (429)", "wait a while, then try again"),
 }
 
 
@@ -89,7 +89,7 @@ class Folder:
         FOLDER/<revision>/...        the three files
 
     A revision is a digest of its files. It appears as a whole, never changes, and `main` moves to
-    it in one step: whoever reads meanwhile sees the old one or the new one.
+    it in one step: a reader sees the old one or the new one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -343,7 +343,7 @@ class HuggingFace:
         if known in SENTENCES:
             sentence, hint = SENTENCES[known]
             return sentence.format(self.reference), hint
-        broken = f"is out of order ({status})"
+        broken = f"failed ({status})"
         what = broken if status >= 500 else f"stopped answering ({describe(error)[:200]})"
         return f"{self.reference}: the hub {what}", "try again later"
 

@@ -166,7 +166,7 @@ def _open(path: Path, sha256: str, size: int | None) -> tuple[Header, Arrays, st
                 raise BadCopy(
                     f"{path} is not the file that was published: its sha256 is {digest[:12]}..., "
                     f"not {sha256[:12]}...",
-                    "it was damaged or exchanged; nothing of it was used",
+                    "it was damaged or replaced; nothing of it was used",
                 )
             # The same open file: nobody can put another one in its place in between.
             header = _header(path, file)

@@ -1,17 +1,15 @@
 import pytest
 
-from zoo_core.torch.checks import CHECKS, check_export
+import zoo
+from zoo.testing import check_export, checks_of
 
-NAMES = ("cnn", "fashion_cnn", "mnist_cnn1", "mnist_cnn2")
 
-
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_it_keeps_its_promises(name, check):
-    check(name)
+@pytest.mark.parametrize("check", checks_of("cnn"), ids=str)
+def test_it_keeps_its_promises(check):
+    check()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", zoo.list_models(plugin="cnn"))
 def test_it_can_be_exported(name):
     check_export(name)

@@ -14,7 +14,7 @@ def make_activation(name: str) -> nn.Module:
 
 
 def side_after(image_size: int, *steps: tuple[int, int]) -> int:
-    """The side that is left of a picture after (pixels that a convolution cuts off, pool) steps."""
+    """The side that is left of an image after (pixels that a convolution cuts off, pool) steps."""
     side = image_size
     for cut, pool in steps:
         side = (side - cut) // pool

@@ -1,4 +1,4 @@
-"""A plain convolutional classifier: blocks that halve the picture, then a hidden layer."""
+"""A plain convolutional classifier: blocks that halve the image, then a hidden layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def block(in_channels: int, channels: int, kernel_size: int, batch_norm: bool) -
 
 
 class CNN(nn.Module):
-    """One block for each number of channels; 32, 64, 128 leave 4 x 4 of a 32 x 32 picture."""
+    """One block for each number of channels; 32, 64, 128 leave 4 x 4 of a 32 x 32 image."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class CNN(nn.Module):
         side = image_size >> len(channels)
         if side < 1:
             raise ValueError(
-                f"{len(channels)} blocks halve the picture {len(channels)} times, "
+                f"{len(channels)} blocks halve the image {len(channels)} times, "
                 f"and {image_size} pixels are too few for that"
             )
         if kernel_size % 2 == 0:
             raise ValueError(
-                f"kernel_size must be odd to keep the picture centred, not {kernel_size}"
+                f"kernel_size must be odd to keep the image centred, not {kernel_size}"
             )
         widths = (in_channels, *channels)
         self.features = nn.Sequential(

@@ -42,7 +42,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             capabilities={"features": "zoo_cnn.features:hidden"},
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=1.99e-4, epochs=16, seed=3407),
-                # The network is too small to need much dropout, or many shifted pictures.
+                # The network is too small to need much dropout, or many shifted images.
                 "default": zoo.Recipe(
                     optimizer="sgd",
                     lr=0.05,

@@ -11,7 +11,6 @@ from zoo_frozen import efficientnet_lite0, vit_b16
 from zoo_frozen.plugin import TENSORFLOW
 
 import zoo
-from zoo_core.data.preprocess import Preprocess
 
 
 def say(sentence: str) -> None:
@@ -103,16 +102,16 @@ def imagenet(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "picture, right",
+    "image, right",
     [("chelsea", {281, 282, 285}), ("coffee", {504, 967, 968})],
     ids=["a cat is a tabby, a tiger cat or an Egyptian cat", "coffee is an espresso, cup or mug"],
 )
-def test_the_real_weights_know_well_known_pictures(imagenet, picture, right):
+def test_the_real_weights_know_well_known_pictures(imagenet, image, right):
     """Weights, names and preprocessing are right: each of them wrong would show here."""
     from skimage import data
 
-    preprocess = Preprocess(**TENSORFLOW, stored_size=224)
-    images = preprocess.batch([getattr(data, picture)()])
+    preprocess = zoo.Preprocess(**TENSORFLOW, stored_size=224)
+    images = preprocess.batch([getattr(data, image)()])
     with torch.inference_mode():
         scores = imagenet(images).softmax(1)[0]
     best = scores.topk(3).indices.tolist()

@@ -13,9 +13,7 @@ import torch
 from zoo_frozen import vit_b16
 
 import zoo
-from zoo_core.data.features import kept
-from zoo_core.publish.publish import plan, publish
-from zoo_core.runs.run import Run
+from zoo.testing import main
 
 SMALL = {"patch_size": 16, "width": 32, "depth": 2, "heads": 4, "mlp": 64}
 FULL = {"patch_size": 16, "width": 768, "depth": 12, "heads": 12, "mlp": 3072}
@@ -62,7 +60,13 @@ def serve(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("options", [SMALL, pytest.param(FULL, marks=pytest.mark.slow)],
                          ids=["small", "full"])  # fmt: skip
-def test_it_goes_through_every_step(serve, tmp_path, options):
+def test_it_goes_through_every_step(serve, tmp_path, options, capsys):
+    def command(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit, match="0"):
+            main([*arguments, "--json"])
+        return json.loads(capsys.readouterr().out)
+
     path, asked = serve(**options)
     data = {"train_size": 40, "test_size": 10}
     # Fetch, verify, convert, extract, search, train.
@@ -73,19 +77,19 @@ def test_it_goes_through_every_step(serve, tmp_path, options):
     )  # fmt: skip
     assert len(asked) == 1
     path.unlink()  # from now on only the cache has them
-    assert {(f.progress().key["split"], f.progress().rows) for f in kept()} == {
-        ("train", 40), ("test", 10)
-    }  # fmt: skip
+    kept = command("features", "list")
+    assert {(row["split"], row["pictures"]) for row in kept} == {("train", 40), ("test", 10)}
     run = found.trained.path
     config = json.loads((run / "run.json").read_text())["model"]["config"]
     assert config["backbone_weights"].startswith("sha256:")
     # Predict, publish, load.
     pictures = list(zoo.open_dataset("synthetic", **data).test.images[:2])
     before = zoo.predict(run, pictures)
-    done = publish(plan(Run(run), f"file:{tmp_path / 'shared'}"))
-    assert done.weights.parameters == 10 * (options["width"] + 1) + _backbone(options)
-    assert done.weights.bytes < 100_000  # the head, and no backbone
-    model = zoo.load(done.weights.sources[0])
+    done = command("publish", str(run), "--to", f"file:{tmp_path / 'shared'}")
+    (listed,) = json.loads((tmp_path / "manifest.json").read_text())["weights"]
+    assert listed["parameters"] == 10 * (options["width"] + 1) + _backbone(options)
+    assert listed["bytes"] < 100_000  # the head, and no backbone
+    model = zoo.load(done["source"])
     assert zoo.predict(model, pictures) == before
     assert len(asked) == 1
 

@@ -1,1 +1,1 @@
-"""Frozen backbones for Zoo: a pass over the pictures, then a head on their features."""
+"""Frozen backbones for Zoo: a pass over the images, then a head on their features."""

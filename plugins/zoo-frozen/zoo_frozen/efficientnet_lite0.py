@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 up to the average over the last map: 1,280 features of a picture.
+"""EfficientNet-Lite0 up to the average over the last map: 1,280 features of an image.
 
 The parts have the names that timm gives them, and pad as TensorFlow does, so that weights that were
 trained there fit.
@@ -84,7 +84,7 @@ class Block(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """Pictures (B, 3, h, w) to features (B, 1280)."""
+    """Images (B, 3, h, w) to features (B, 1280)."""
 
     def __init__(self, *, in_channels: int = 3) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ IMAGENET = zoo.Pretrained(
 def finetune(
     *, in_channels: int = 3, image_size: int = 224, backbone_weights: str = "", **head: Any
 ) -> zoo.FrozenModel:
-    """Any size of picture will do: the average takes it."""
+    """Any size of image will do: the average takes it."""
     backbone = EfficientNetLite0(in_channels=in_channels)
     return zoo.FrozenModel(
         backbone, WIDTH, name="efficientnet_lite0 1", layer="conv_head", pooling="average", **head

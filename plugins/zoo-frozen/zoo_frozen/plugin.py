@@ -9,7 +9,7 @@ ZOO_API = 1
 
 HEAD = {"head": "linear", "hidden": 512, "dropout": 0.0, "backbone_weights": ""}
 HEADS = {"head": ("linear", "mlp")}
-FEATURES = {"features": "zoo_core.torch.backbones:features_of"}
+FEATURES = {"features": "zoo:features_of"}
 # What each backbone was trained with. The resizing is bilinear, antialiased where it shrinks.
 IMAGENET = {
     "size": 224,

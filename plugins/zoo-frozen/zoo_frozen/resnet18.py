@@ -1,4 +1,4 @@
-"""ResNet-18 up to the average over the last map: 512 features of a picture."""
+"""ResNet-18 up to the average over the last map: 512 features of an image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def features(
     backbone_weights: str = "",
     **head: Any,
 ) -> zoo.FrozenModel:
-    """Any size of picture will do: the average takes it."""
+    """Any size of image will do: the average takes it."""
     backbone = ResNet(
         in_channels=in_channels, image_size=image_size, channels=channels, stem="imagenet"
     )

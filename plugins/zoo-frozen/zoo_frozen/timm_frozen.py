@@ -22,7 +22,7 @@ def frozen(
     """pooling: one of timm's, avg, max, token for example; "" for the network's own."""
     timm = _timm()
     extra: dict[str, Any] = {"global_pool": pooling} if pooling else {}
-    if _config(backbone).fixed_input_size:  # its positions are those of a picture of one size
+    if _config(backbone).fixed_input_size:  # its positions are those of an image of one size
         extra["img_size"] = image_size
     network = timm.create_model(
         backbone, pretrained=False, num_classes=0, in_chans=in_channels, **extra

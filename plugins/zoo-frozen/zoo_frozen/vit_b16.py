@@ -1,4 +1,4 @@
-"""ViT-B/16 up to the class token after the last norm: 768 features of a picture.
+"""ViT-B/16 up to the class token after the last norm: 768 features of an image.
 
 The parts have the names that torchvision gives them, so that its weights fit.
 """
@@ -48,7 +48,7 @@ class Layer(nn.Module):
 
 
 class ViT(nn.Module):
-    """Pictures (B, 3, h, w) to features (B, width)."""
+    """Images (B, 3, h, w) to features (B, width)."""
 
     def __init__(
         self, *, in_channels: int, image_size: int, patch_size: int, width: int, depth: int,

@@ -8,8 +8,6 @@ from zoo_gan.acgan import ACGAN, ACGANTask
 from zoo_gan.dcgan import DCGAN, DCGANTask
 
 import zoo
-from zoo_core.data.loader import Batch
-from zoo_core.train.runner import train
 
 SMALL = {"image_size": 16, "width": 8, "noise": 6}
 
@@ -17,7 +15,7 @@ SMALL = {"image_size": 16, "width": 8, "noise": 6}
 def batch(count=8):
     rng = torch.Generator().manual_seed(0)
     images = torch.rand(count, 3, 16, 16, generator=rng) * 2 - 1
-    return Batch(images, torch.arange(count) % 3, np.arange(count))
+    return zoo.Batch(images, torch.arange(count) % 3, np.arange(count))
 
 
 def make(kind, **options):
@@ -108,7 +106,7 @@ def test_a_trained_one_is_published_with_all_that_it_needs(spectral, tmp_path, m
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     few = {"epochs": 1, "batch_size": 16, "data": {"train_size": 48, "test_size": 16}}
     settings = {**few, "model": {**SMALL, "spectral_norm": spectral}}
-    result = train("acgan", "synthetic", runs=tmp_path / "runs", quiet=True, settings=settings)
+    result = zoo.train("acgan", "synthetic", runs=tmp_path / "runs", quiet=True, settings=settings)
     assert "accuracy" in result.metrics and "diversity" in result.metrics
     again = zoo.evaluate(result.path)
     for name in ("loss", "accuracy", "diversity"):

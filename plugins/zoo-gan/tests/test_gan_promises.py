@@ -1,6 +1,6 @@
 import pytest
 
-from zoo_core.testing.suite import checks_of
+from zoo.testing import checks_of
 
 
 @pytest.mark.parametrize("check", checks_of("gan", image_size=16, width=8, noise=6), ids=str)

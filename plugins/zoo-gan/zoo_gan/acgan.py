@@ -14,7 +14,7 @@ from zoo_gan.networks import Generator
 
 
 class NamingDiscriminator(Discriminator):
-    """How real a picture looks, and scores of its classes."""
+    """How real an image looks, and scores of its classes."""
 
     def __init__(self, *trunk: Any, num_classes: int, dropout: float) -> None:
         super().__init__(*trunk)
@@ -26,7 +26,7 @@ class NamingDiscriminator(Discriminator):
 
 
 class ACGAN(nn.Module):
-    """Called with pictures, it gives the scores of the auxiliary classifier."""
+    """Called with images, it gives the scores of the auxiliary classifier."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ACGANTask(Adversarial):
     def discriminate(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> dict[str, Tensor]:
         scores, classes = model.discriminator(torch.cat([batch.images, fakes]))
         (real, fake), (named, _) = scores.chunk(2), classes.chunk(2)
-        # Only real pictures teach the classes: early samples look like none of them.
+        # Only real images teach the classes: early samples look like none of them.
         entropy = F.cross_entropy(named, batch.labels)
         return {
             "loss": spot(real, fake) + self.settings["gamma"] * entropy,

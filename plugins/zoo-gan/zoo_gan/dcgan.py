@@ -13,12 +13,12 @@ from torch import Tensor, nn
 import zoo
 from zoo_gan.networks import Generator, Trunk, limit
 
-WON = 0.99  # of all pictures told apart: nothing is left for the generator to learn from
-ALIKE = 0.4  # of the real pictures' spread: the samples are nearly the same picture
+WON = 0.99  # of images and samples told apart: nothing is left for the generator to learn from
+ALIKE = 0.4  # of the real images' spread: the samples are nearly all the same
 
 
 class Discriminator(nn.Module):
-    """A number for each picture, above 0 for what it takes to be real."""
+    """A number for each image, above 0 for what it takes to be real."""
 
     def __init__(self, channels: int, image_size: int, width: int, spectral: bool) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Discriminator(nn.Module):
 
 
 class DCGAN(nn.Module):
-    """Called with pictures, it says how real they look."""
+    """Called with images, it says how real they look."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Adversarial(zoo.Task):
         return optimizer
 
     def generate(self, model: Any, batch: zoo.Batch) -> Tensor:
-        """As many pictures as there are real ones in a batch."""
+        """As many samples as the batch has images."""
         raise NotImplementedError
 
     def discriminate(self, model: Any, batch: zoo.Batch, fakes: Tensor) -> dict[str, Tensor]:
@@ -155,7 +155,7 @@ class Adversarial(zoo.Task):
 
 
 def spread(images: Tensor) -> np.ndarray:
-    """Sums over pictures of each value and of its square: (2, values)."""
+    """Sums over images of each value and of its square: (2, values)."""
     flat = images.flatten(1).double()
     return torch.stack([flat.sum(0), flat.square().sum(0)]).cpu().numpy()
 

@@ -41,9 +41,9 @@ class Generator(nn.Sequential):
 
 
 class Trunk(nn.Sequential):
-    """What a discriminator sees in a picture: (B, channels, H, W) -> (B, features)
+    """What a discriminator sees in an image: (B, channels, H, W) -> (B, features)
 
-    There is no batch norm: real and generated pictures would be told apart by their batch.
+    There is no batch norm: it would tell images and samples apart by their batch.
     """
 
     def __init__(self, channels: int, image_size: int, width: int, spectral: bool) -> None:

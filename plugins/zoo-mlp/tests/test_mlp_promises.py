@@ -1,11 +1,11 @@
 import pytest
 
-from zoo_core.torch.checks import CHECKS, check_export
+from zoo.testing import check_export, checks_of
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", checks_of("mlp"), ids=str)
 def test_it_keeps_its_promises(check):
-    check("mlp")
+    check()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A multi-layer perceptron: the picture as one long vector, through a few linear layers."""
+"""A multi-layer perceptron: the image as one long vector, through a few linear layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    """3072-512-256-10 with ReLU between, for a 32 x 32 colour picture."""
+    """3072-512-256-10 with ReLU between, for a 32 x 32 colour image."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             parameters=1_707_274,
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=5.6e-5, epochs=13, seed=3407),
-                # Chosen on a part of the training set. Cropped pictures and dropout cost accuracy:
+                # Chosen on a part of the training set. Cropped images and dropout cost accuracy:
                 # in 13 epochs the network is never far from learning too little.
                 "default": zoo.Recipe(
                     optimizer="adamw",

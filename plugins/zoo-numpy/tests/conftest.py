@@ -1,7 +1,6 @@
-"""What tests here share: our operations against torch's in float64, and a small training job."""
+"""What tests here share: our operations against torch's, in float64."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,7 @@ import torch
 from zoo_numpy import Tensor, nn
 from zoo_numpy.networks import LeNet
 
-import zoo
-
 TOLERANCE = {"rtol": 1e-9, "atol": 1e-9}
-SMALL = {"channels": 1, "image_size": 28, "train_size": 200, "test_size": 50}
 
 
 class TorchLeNet(torch.nn.Module):
@@ -76,22 +72,3 @@ def double() -> Callable[[nn.Module], nn.Module]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
-
-
-@pytest.fixture
-def make_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """make_job("lenet_numpy", lr=0.1): a Job on grey synthetic pictures, without a run."""
-    from zoo_core.data.datasets import open_dataset
-    from zoo_core.spec.settings import override
-    from zoo_core.train.builder import build_job
-    from zoo_core.train.display import Display
-    from zoo_core.train.job import Job
-
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-
-    def make(name: str, **settings: Any) -> Job:
-        recipe = override(zoo.Recipe(), {"batch_size": 32, "epochs": 1, "data": SMALL} | settings)
-        data = open_dataset("synthetic", **recipe.data)
-        return build_job(zoo.info(name), recipe, data, Display(quiet=True))
-
-    return make

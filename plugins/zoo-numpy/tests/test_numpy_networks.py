@@ -116,7 +116,7 @@ for network in (FCN, LeNet):
     x = Tensor(np.ones((4, 1, 28, 28), dtype=np.float32))
     nn.CrossEntropyLoss()(model(x), np.arange(4)).backward()
     optimizer.step()
-print(sorted({name.split(".")[0] for name in sys.modules} & {"torch", "scipy", "zoo_core"}))
+print(sorted({name.split(".")[0] for name in sys.modules} & {"torch", "scipy", "zoo"}))
 """
     assert run(code).strip() == "[]"
 

@@ -13,14 +13,14 @@ from zoo_numpy import Tensor, nn
 from zoo_numpy.trainer import NumpyLearner, NumpyTrainer
 
 import zoo
-from zoo_core.data.loader import Batch
-from zoo_core.io.errors import OptionError, TrainingError
-from zoo_core.train import runner as training
-from zoo_core.train.learner import Position
-from zoo_core.train.loop import Loop
+from zoo.testing import job_of
 
 SMALL = {"channels": 1, "image_size": 28, "train_size": 300, "test_size": 60}
 MODELS = ("fcn_numpy", "lenet_numpy")
+
+
+def make_job(name, **settings):
+    return job_of(name, batch_size=32, data={**SMALL, "classes": 10}, **settings)
 
 
 def steps(learner, job, start, end):
@@ -28,7 +28,7 @@ def steps(learner, job, start, end):
     loader = job.training_loader(**learner.loading())
     for k in range(start, end):
         batch = loader.batch(0, k)
-        learner.step(batch, Position(0, k, k, job.recipe.lr / (k + 1), len(batch)))
+        learner.step(batch, zoo.Position(0, k, k, job.recipe.lr / (k + 1), len(batch)))
 
 
 def same(one, other):
@@ -59,7 +59,7 @@ def test_training_evaluating_and_predicting_import_no_torch(tmp_path):
     Image.fromarray(np.full((28, 28), 200, np.uint8)).save(tmp_path / "picture.png")
     code = """
 import json, sys
-from zoo_core.cli.main import main
+from zoo.testing import main
 data = [f"--set=data.{k}={v}" for k, v in json.loads(sys.argv[1]).items()]
 fast = ["--epochs=4", "--set=batch_size=32", "--set=lr=0.02"]
 for arguments in (
@@ -101,37 +101,7 @@ def test_killed_at_many_points_it_ends_with_the_same_weights(tmp_path):
     assert done["killed"] == done["whole"]
 
 
-MIXED = {"mixup": 0.4, "label_smoothing": 0.1, "clip_grad": 0.5, "ema": 0.9, "accumulate": 2}
-
-
-@pytest.mark.parametrize("more", [{}, MIXED], ids=["plain", "everything"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
-def test_it_learns_what_the_torch_learner_learns(make_job, torch_lenet, optimizer, more):
-    from zoo_core.torch.learner import TorchLearner
-
-    # Before batch norm a bias has no gradient but rounding errors, and Adam would enlarge them.
-    norm, lr = (True, 0.05) if optimizer == "sgd" else (False, 0.002)
-    settings = {"optimizer": optimizer, "lr": lr, "weight_decay": 0.01, **more}
-    job = make_job("lenet_numpy", model={"batch_norm": norm}, **settings)
-    ours, theirs = NumpyTrainer().build(job.entry, job.config), torch_lenet(norm)
-    ours.load_state_dict(theirs.state_dict())
-    learners = NumpyLearner(job, ours), TorchLearner(job, theirs)
-    for learner in learners:
-        steps(learner, job, 0, 6)
-    mine, reference = (learner.weights() for learner in learners)
-    for name, value in reference.items():
-        np.testing.assert_allclose(mine[name], value, atol=1e-4, err_msg=name)
-    for figures in zip(*(learner.totals().items() for learner in learners), strict=True):
-        assert figures[0][0] == figures[1][0]
-        assert figures[0][1] == pytest.approx(figures[1][1], abs=1e-4)
-    test = [
-        learner.evaluate(job.evaluation_loader(job.dataset.test, **learner.loading()))
-        for learner in learners
-    ]
-    assert test[0] == pytest.approx(test[1], abs=1e-3)
-
-
-def test_mse_is_the_squared_distance_to_the_wanted_probabilities(make_job):
+def test_mse_is_the_squared_distance_to_the_wanted_probabilities():
     job = make_job("fcn_numpy", task={"loss": "mse"}, label_smoothing=0.1)
     model = NumpyTrainer().build(job.entry, job.config)
     learner = NumpyLearner(job, model)
@@ -142,7 +112,7 @@ def test_mse_is_the_squared_distance_to_the_wanted_probabilities(make_job):
     assert learner.totals()["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_dropout_goes_on_where_it_was_and_is_new_at_every_step(make_job):
+def test_dropout_goes_on_where_it_was_and_is_new_at_every_step():
     job = make_job("fcn_numpy", optimizer="adam", lr=0.01)
 
     def learner():
@@ -159,15 +129,15 @@ def test_dropout_goes_on_where_it_was_and_is_new_at_every_step(make_job):
     assert same(first.weights(), second.weights())
     assert first.totals() == second.totals()
     masks = []
-    batch = Batch(np.ones((4, 1, 28, 28), np.float32), np.arange(4), np.arange(4))
+    batch = zoo.Batch(np.ones((4, 1, 28, 28), np.float32), np.arange(4), np.arange(4))
     for k in (0, 1, 0):
-        first.step(batch, Position(0, k, k, 0.0, 4))
+        first.step(batch, zoo.Position(0, k, k, 0.0, 4))
         layer = next(m for m in first.model.modules() if isinstance(m, nn.Dropout))
         masks.append(layer.generator.random(5).tolist())
     assert masks[0] == masks[2] != masks[1]
 
 
-def test_the_seed_decides_the_weights(make_job):
+def test_the_seed_decides_the_weights():
     def fit(seed):
         return NumpyTrainer().fit(make_job("fcn_numpy", seed=seed, augment=("flip",))).tensors
 
@@ -176,11 +146,11 @@ def test_the_seed_decides_the_weights(make_job):
     assert not same(one, other)
 
 
-def test_a_loss_that_is_no_number_stops_it_with_a_sentence(make_job):
+def test_a_loss_that_is_no_number_stops_it_with_a_sentence():
     job = make_job("fcn_numpy", optimizer="sgd", lr=1e30)
     model = NumpyTrainer().build(job.entry, job.config)
-    with pytest.raises(TrainingError, match="no finite number in epoch 1"):
-        Loop(NumpyLearner(job, model), job).fit()
+    with pytest.raises(zoo.TrainingError, match="not a finite number in epoch 1"):
+        zoo.Loop(NumpyLearner(job, model), job).fit()
 
 
 @pytest.mark.parametrize(
@@ -198,14 +168,14 @@ def test_what_it_cannot_do_it_refuses_before_there_is_a_run(
 ):
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     settings = {**settings, "data": SMALL}
-    with pytest.raises(OptionError, match=reason):
-        training.train(
+    with pytest.raises(zoo.OptionError, match=reason):
+        zoo.train(
             "fcn_numpy", "synthetic", settings=settings, device=device, runs=tmp_path / "runs"
         )
     assert not (tmp_path / "runs").exists()
 
 
-def test_it_refuses_to_be_one_of_several_processes(make_job, monkeypatch):
+def test_it_refuses_to_be_one_of_several_processes(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(OptionError, match="one process"):
+    with pytest.raises(zoo.OptionError, match="one process"):
         NumpyTrainer().check(make_job("fcn_numpy"))

@@ -10,9 +10,9 @@ ZOO_API = 1
 PAPER = zoo.Recipe(
     optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=5e-4, batch_size=100, epochs=10
 )
-# "Doubles the set", for 5 epochs: each picture once as it is and once turned, shifted and scaled.
-# The loader has one version of a picture in an epoch, and draws it anew in the next. So every
-# picture is changed, and there are twice the epochs: as many steps, and no picture as it was.
+# "Doubles the set", for 5 epochs: each image once as it is and once turned, shifted and scaled.
+# The loader has one version of an image in an epoch, and draws it anew in the next. So every
+# image is changed, and there are twice the epochs: as many steps, and no image as it was.
 LENET_PAPER = replace(PAPER, augment=("affine:rotate=10,shift=3,scale=0.1",))
 
 # What the `default` recipes add was chosen on a tenth of the training set, never on the test set.

@@ -55,7 +55,7 @@ class NumpyLearner(zoo.Learner):
         self.optimizer = OPTIMIZERS[recipe.optimizer](model.parameters(), **options)
         self.parts["optimizer"] = self.optimizer
 
-    @np.errstate(all="ignore")  # a loss that is no number is reported in a sentence
+    @np.errstate(all="ignore")  # the loop reports a loss that is not a number
     def step(self, batch: zoo.Batch, place: zoo.Position) -> None:
         self.model.train()
         for number, layer in enumerate(self.model.modules()):

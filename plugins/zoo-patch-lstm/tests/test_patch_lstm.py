@@ -43,7 +43,7 @@ def test_the_last_layer_sees_the_same_forward_half_either_way():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"patch_size": 5}, "patches of 5 pixels do not fill a picture of 32"),
+        ({"patch_size": 5}, "patches of 5 pixels do not fill an image of 32"),
         ({"read": "middle"}, "read must be last, ends or mean"),
     ],
 )

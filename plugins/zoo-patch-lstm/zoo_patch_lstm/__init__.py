@@ -1,1 +1,1 @@
-"""An LSTM over the patches of a picture, for Zoo."""
+"""An LSTM over the patches of an image, for Zoo."""

@@ -1,4 +1,4 @@
-"""A picture read like a text: its patches, row by row, through a bidirectional LSTM."""
+"""An image read like a text: its patches, row by row, through a bidirectional LSTM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PatchLSTM(nn.Module):
         if image_size % patch_size:
             divisors = [n for n in range(1, image_size + 1) if image_size % n == 0]
             raise ValueError(
-                f"patches of {patch_size} pixels do not fill a picture of {image_size}; "
+                f"patches of {patch_size} pixels do not fill an image of {image_size}; "
                 f"try {min(divisors, key=lambda n: abs(n - patch_size))}"
             )
         if read not in ("last", "ends", "mean"):

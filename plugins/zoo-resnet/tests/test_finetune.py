@@ -15,8 +15,7 @@ import torch
 from zoo_resnet import finetune
 
 import zoo
-from zoo_core.torch.learner import TorchLearner
-from zoo_core.train import runner as training
+from zoo.testing import main
 
 THIN = {"channels": (4, 8, 12, 16)}
 TRAIN = {"epochs": 1, "batch_size": 50, "data": {"train_size": 100, "test_size": 20}}
@@ -56,7 +55,7 @@ def published(tmp_path, monkeypatch) -> Path:
 
 
 def train(tmp_path, **model):
-    return training.train(
+    return zoo.train(
         "resnet18_finetune",
         "synthetic",
         settings={**TRAIN, "lr": 1e-9, "model": {**THIN, **model}},
@@ -189,14 +188,15 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_from_the_same_weights(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(TorchLearner, "step", killed)
+        patch.setattr(zoo.Learner, "step", killed)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path)
     published.unlink()
     (tmp_path / "cache").rename(tmp_path / "gone")
     stopped = max((tmp_path / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "gone"))
-    resumed = training.resume(str(stopped), quiet=True)
-    assert (resumed.path / "model.safetensors").read_bytes() == (
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--resume", str(stopped), "--quiet"])
+    assert (stopped / "model.safetensors").read_bytes() == (
         whole.path / "model.safetensors"
     ).read_bytes()

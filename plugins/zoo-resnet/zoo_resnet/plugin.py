@@ -21,7 +21,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
         zoo.ModelEntry(
             name="resnet18",
             target="zoo_resnet.resnet:ResNet",
-            summary="ResNet-18 with a stem for small pictures",
+            summary="ResNet-18 with a stem for small images",
             config=RESNET18,
             choices=STEMS,
             parameters=11_173_962,
@@ -64,7 +64,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
         zoo.ModelEntry(
             name="fashion_resnet18",
             target="zoo_resnet.resnet:ResNet",
-            summary="ResNet-18 for grey pictures",
+            summary="ResNet-18 for grey images",
             in_channels=1,
             image_size=28,
             config=RESNET18,

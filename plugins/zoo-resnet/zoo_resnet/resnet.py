@@ -1,4 +1,4 @@
-"""A residual network of basic blocks: stem, stages that halve the picture, average, head.
+"""A residual network of basic blocks: stem, stages that halve the image, average, head.
 
 The parts have the names that torchvision and timm give them, so that their weights fit.
 """

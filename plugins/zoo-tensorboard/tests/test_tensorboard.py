@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import zoo
-from zoo_core.testing.suite import checks_of
+from zoo.testing import checks_of
 
 SMALL = {"train_size": 40, "test_size": 20, "channels": 1, "image_size": 28}
 
@@ -46,7 +46,7 @@ def test_every_figure_of_every_epoch_is_there(tmp_path):
 
 
 def test_a_run_that_fails_leaves_what_it_had(tmp_path):
-    with pytest.raises(zoo.ZooError, match="no finite number|not a number|nan"):
+    with pytest.raises(zoo.ZooError, match="not a finite number|not a number|nan"):
         train(tmp_path, lr=1e30, epochs=3)
     (run,) = tmp_path.iterdir()
     assert list((run / "tensorboard").glob("events*"))

@@ -1,4 +1,4 @@
-"""The autoencoders do what they say, each of them, on pictures small enough to be quick."""
+"""The autoencoders do what they say, each of them, on images small enough to be quick."""
 
 import math
 from dataclasses import replace
@@ -14,8 +14,6 @@ from zoo_vae.vae import VAE, VAETask
 from zoo_vae.vqvae import VQVAE, Codebook, VQVAETask
 
 import zoo
-from zoo_core.data.loader import Batch
-from zoo_core.train.runner import train
 
 SMALL = {"image_size": 8, "latent": 4}
 
@@ -23,7 +21,7 @@ SMALL = {"image_size": 8, "latent": 4}
 def batch(count=6, size=8, seed=0):
     rng = torch.Generator().manual_seed(seed)
     images = torch.rand(count, 3, size, size, generator=rng)
-    return Batch(images, torch.arange(count) % 3, np.arange(count))
+    return zoo.Batch(images, torch.arange(count) % 3, np.arange(count))
 
 
 def figures_of(task, model, *batches):
@@ -60,7 +58,7 @@ def test_the_error_is_of_pixels_from_0_to_1_whatever_the_model_is_given():
     torch.manual_seed(0)
     unit, wide = VAE(**SMALL), VAE(**SMALL, output="tanh")
     wide.load_state_dict(unit.state_dict())
-    with torch.no_grad():  # tanh(x) is 2 sigmoid(2 x) - 1: the same picture, in the other range
+    with torch.no_grad():  # tanh(x) is 2 sigmoid(2 x) - 1: the same image, in the other range
         wide.decoder[-1][0].weight.mul_(0.5)
         wide.decoder[-1][0].bias.mul_(0.5)
     one, other = batch(), batch()
@@ -128,7 +126,7 @@ def test_clusters_are_named_by_the_training_set_and_name_new_pictures():
 
     def pictures(kinds, labels):
         images = torch.zeros(len(kinds), 3, 8, 8) + torch.tensor(kinds)[:, None, None, None]
-        return Batch(images, torch.tensor(labels), np.arange(len(kinds)))
+        return zoo.Batch(images, torch.tensor(labels), np.arange(len(kinds)))
 
     task = VAEClustersTask(model, zoo.Recipe(), ("a", "b", "c"))
     # Place 0 is called c by three of four, place 1 is called a, place 2 is called a as well.
@@ -212,7 +210,7 @@ def test_clusters_change_nothing_of_how_a_vae_learns(tmp_path):
     few = {"epochs": 1, "batch_size": 16, "data": {"train_size": 48, "test_size": 16}}
     plain, clustered = (
         zoo.load(
-            train(
+            zoo.train(
                 name, "synthetic", runs=tmp_path, quiet=True,
                 settings={**few, "model": {**SMALL, **options}},
             ).path
@@ -232,7 +230,7 @@ def test_clusters_change_nothing_of_how_a_vae_learns(tmp_path):
         ("vae", {"preprocess": {"mean": 0.5, "std": 0.5}}, "mean=0 and preprocess.std=1"),
         ("vae", {"model": {"output": "tanh"}}, "preprocess.mean=0.5 and preprocess.std=0.5"),
         ("vae", {"model": {"image_size": 20}}, "multiple of 8, not 20"),
-        ("vae", {"mixup": 0.2}, "no mixed pictures"),
+        ("vae", {"mixup": 0.2}, "mixed images"),
         ("vae", {"task": {"gamma": 1}}, "no option 'gamma'"),
     ],
 )

@@ -1,6 +1,6 @@
 import pytest
 
-from zoo_core.testing.suite import checks_of
+from zoo.testing import checks_of
 
 SMALL = {"image_size": 8, "latent": 4, "clusters": 3, "codes": 8, "width": 4}
 

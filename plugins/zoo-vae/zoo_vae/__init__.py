@@ -1,1 +1,1 @@
-"""Autoencoders that generate pictures, for Zoo."""
+"""Autoencoders that generate samples, for Zoo."""

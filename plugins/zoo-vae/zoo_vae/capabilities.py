@@ -68,7 +68,7 @@ class NearCentres(FromCode):
 
 @torch.inference_mode()
 def reconstruct(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """Pictures as they come back."""
+    """Images as they come back."""
     return as_array(model.eval().reconstruct(like(model, np.asarray(images))))
 
 
@@ -81,13 +81,13 @@ def reconstruct_labelled(model: Any, images: Any, labels: np.ndarray | None) -> 
 
 @torch.inference_mode()
 def codes(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """mu of each picture."""
+    """mu of each image."""
     return as_array(model.eval().encode(like(model, np.asarray(images)))[0])
 
 
 @torch.inference_mode()
 def codes_labelled(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """mu of each picture under the label that the model itself gives it: nobody tells it more."""
+    """mu of each image under the label that the model itself gives it: nobody tells it more."""
     batch = like(model, np.asarray(images))
     return as_array(model.eval().encode(model.encoder(batch), model(batch).argmax(1))[0])
 

@@ -16,7 +16,7 @@ NOT_NAMED = 1e4  # how far away a class is that no cluster is named after
 
 
 class VAEClusters(VAE):
-    """Called with pictures, it gives scores: a class is as near as the nearest of its clusters."""
+    """Called with images, it gives scores: a class is as near as the nearest of its clusters."""
 
     def __init__(self, *, num_classes: int = 10, clusters: int = 10, **options: Any) -> None:
         super().__init__(**options)
@@ -49,7 +49,7 @@ class VAEClustersTask(VAETask):
     def evaluate(
         self, model: Any, batches: Iterator[zoo.Batch], sum_over: zoo.SumOver
     ) -> dict[str, float]:
-        """Also what the original measured: clusters and names from the measured pictures alone."""
+        """Also what the original measured: clusters and names from the measured images alone."""
         seen: list[Any] = []
 
         def keeping() -> Iterator[zoo.Batch]:
@@ -71,7 +71,7 @@ class VAEClustersTask(VAETask):
 
     @staticmethod
     def codes(model: Any, batches: Iterator[zoo.Batch]) -> tuple[np.ndarray, np.ndarray]:
-        """mu (n, latent) and true labels (n,) of pictures."""
+        """mu (n, latent) and true labels (n,) of images."""
         found = [
             (model.encode(batch.images)[0].float().cpu().numpy(), batch.labels.cpu().numpy())
             for batch in batches

@@ -1,9 +1,9 @@
 """The conditional autoencoder: a label goes into the encoder and into the decoder.
 
-It classifies a picture by trying all labels. The work that this repeats took the label with the
-smallest loss too and was right for one picture in ten, which is chance: it averaged the loss over
-the batch, so that all pictures of a batch got one label, and it drew z at random, so that noise
-decided between labels. Here each picture has its own loss under each label, with z = mu.
+It classifies an image by trying all labels. The work that this repeats took the label with the
+smallest loss too and was right for one image in ten, which is chance: it averaged the loss over
+the batch, so that all images of a batch got one label, and it drew z at random, so that noise
+decided between labels. Here each image has its own loss under each label, with z = mu.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zoo_vae.task import Autoencoding, kl_to_normal, sample, squared_error
 
 
 class CVAE(nn.Module):
-    """Called with pictures, it gives a score for each label: minus the loss under that label."""
+    """Called with images, it gives a score for each label: minus the loss under that label."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CVAE(nn.Module):
         return self.decoder.span
 
     def encode(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The code of pictures whose features the encoder has computed."""
+        """The code of images whose features the encoder has computed."""
         joined = torch.cat([features, one_hot(labels, self.classes)], 1)
         return self.mu(joined), self.log_variance(joined)  # (B, latent) each
 
@@ -60,13 +60,13 @@ class CVAE(nn.Module):
     def losses(
         self, images: Tensor, features: Tensor, labels: Tensor, *, sampled: bool
     ) -> tuple[Tensor, Tensor]:
-        """Squared error and KL of each picture under its label: (B,) each."""
+        """Squared error and KL of each image under its label: (B,) each."""
         mu, log_variance = self.encode(features, labels)
         z = sample(mu, log_variance) if sampled else mu
         return squared_error(self.decode(z, labels), images), kl_to_normal(mu, log_variance)
 
     def scores(self, images: Tensor, features: Tensor) -> Tensor:
-        """All labels at once; the features of a picture are the same for all of them."""
+        """All labels at once; the features of an image are the same for all of them."""
         count = len(images)
         labels = torch.arange(self.classes, device=images.device).repeat(count)  # 0 1 .. 0 1 ..
         error, kl = self.losses(
@@ -100,10 +100,10 @@ class Conditional(Autoencoding):
 
 
 class CVAETask(Conditional):
-    """Squared error + beta * KL, under the picture's own label."""
+    """Squared error + beta * KL, under the image's own label."""
 
     # Trying all labels costs more than all the rest of an evaluation, so that after an epoch only
-    # the first `classified` pictures are tried. At the end of a run all of them are.
+    # the first `classified` images are tried. At the end of a run all of them are.
     options = {"beta": 1.0, "classified": 1000}
 
     def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
@@ -115,7 +115,7 @@ class CVAETask(Conditional):
     def evaluate(
         self, model: Any, batches: Iterator[zoo.Batch], sum_over: zoo.SumOver
     ) -> dict[str, float]:
-        tried = np.zeros(2)  # pictures, and those that were right
+        tried = np.zeros(2)  # images, and those that were right
 
         def trying() -> Iterator[zoo.Batch]:
             for batch in batches:

@@ -12,7 +12,7 @@ from zoo_vae.cvae import CVAE, Conditional
 
 
 class CVAEClassifier(CVAE):
-    """Called with pictures, it gives the classifier's scores. The label is joined after them."""
+    """Called with images, it gives the classifier's scores. The label is joined after them."""
 
     def __init__(self, *, dropout: float = 0.0, **options: Any) -> None:
         super().__init__(**options)

@@ -14,7 +14,7 @@ def side_of(image_size: int, halvings: int = HALVINGS) -> int:
     """The side of the smallest map."""
     if image_size % 2**halvings:
         raise ValueError(
-            f"image_size must be a multiple of {2**halvings}, not {image_size}: the picture is "
+            f"image_size must be a multiple of {2**halvings}, not {image_size}: the image is "
             f"halved {halvings} times"
         )
     return image_size >> halvings
@@ -48,7 +48,7 @@ class Encoder(nn.Sequential):
 
 
 class ToPicture(nn.Sequential):
-    """The last doubling: to the channels and the range of a picture."""
+    """The last doubling: to the channels and the range of an image."""
 
     def __init__(self, in_channels: int, channels: int, output: str) -> None:
         if output not in RANGES:

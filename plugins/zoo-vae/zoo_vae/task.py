@@ -13,11 +13,11 @@ from torch import Tensor
 import zoo
 from zoo_vae.networks import RANGES
 
-UNUSED = 1.0  # nats of KL for a picture below which the code says nothing worth mentioning
+UNUSED = 1.0  # nats of KL for an image below which the code says nothing worth mentioning
 
 
 def squared_error(output: Tensor, images: Tensor) -> Tensor:
-    """Summed over the pixels of each picture: (B,)."""
+    """Summed over the pixels of each image: (B,)."""
     return (output - images).square().flatten(1).sum(1)
 
 
@@ -33,25 +33,25 @@ def sample(mu: Tensor, log_variance: Tensor) -> Tensor:
 
 
 def bits_per_dimension(mse: float, nats: float, dimensions: int) -> float:
-    """The negative ELBO in bits for each of a picture's values.
+    """The negative ELBO in bits for each of an image's values.
 
     The likelihood is a Gaussian around the reconstruction with one variance for all values, the
-    best one for the pictures at hand: their mean squared error `mse`, of pixels from 0 to 1. A
-    pixel is one of 256 steps, hence the 8 bits. `nats`: of the code, for a picture.
+    best one for the images at hand: their mean squared error `mse`, of pixels from 0 to 1. A
+    pixel is one of 256 steps, hence the 8 bits. `nats`: of the code, for an image.
     """
     likelihood = 0.5 * math.log2(2 * math.pi * math.e * max(mse, 1e-12))
     return 8 + likelihood + nats / (dimensions * math.log(2))
 
 
 class Autoencoding(zoo.Task):
-    """Subclasses say with `losses` what a batch costs, picture by picture."""
+    """Subclasses say with `losses` what a batch costs, image by image."""
 
     def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
         """(B,) each: `loss`, what is learned from; `error`, the squared error; further parts."""
         raise NotImplementedError
 
     def reconstruct(self, model: Any, batch: zoo.Batch) -> Tensor:
-        """The pictures as they come back, from the most likely code."""
+        """The images as they come back, from the most likely code."""
         return model.reconstruct(batch.images)
 
     @classmethod
@@ -107,7 +107,7 @@ class Autoencoding(zoo.Task):
         return figures
 
     def nats(self, model: Any, figures: dict[str, float]) -> float:
-        """What the code of a picture costs, on average."""
+        """What the code of an image costs, on average."""
         return figures["kl"]
 
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -12,7 +12,7 @@ from zoo_vae.task import Autoencoding, kl_to_normal, sample, squared_error
 
 
 class VAE(nn.Module):
-    """Called with pictures, it gives them back as it remembers them."""
+    """Called with images, it gives them back as it remembers them."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class VAE(nn.Module):
 
 
 class VAETask(Autoencoding):
-    """Squared error + beta * KL, both summed over a picture."""
+    """Squared error + beta * KL, both summed over an image."""
 
     options = {"beta": 1.0}
 

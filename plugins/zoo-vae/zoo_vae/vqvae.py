@@ -1,4 +1,4 @@
-"""The vector-quantised autoencoder: a picture is a map of codes out of a codebook."""
+"""The vector-quantised autoencoder: an image is a map of codes out of a codebook."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Codebook(nn.Module):
 
 
 class VQVAE(nn.Module):
-    """Called with pictures, it gives them back as its codes describe them."""
+    """Called with images, it gives them back as its codes describe them."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class VQVAE(nn.Module):
 
     @property
     def nats(self) -> float:
-        """What the codes of a picture cost if all are equally likely."""
+        """What the codes of an image cost if all are equally likely."""
         return self.side**2 * math.log(len(self.codebook.codes))
 
     def reconstruct(self, images: Tensor) -> Tensor:

@@ -12,12 +12,12 @@ import zoo
         (
             "nano_vit_p4",
             {"patch_size": 5},
-            "patches of 5 pixels do not fill a picture of 32; try 4",
+            "patches of 5 pixels do not fill an image of 32; try 4",
         ),
         (
             "fashion_vit",
             {"image_size": 30},
-            "patches of 7 pixels do not fill a picture of 30; try 6",
+            "patches of 7 pixels do not fill an image of 30; try 6",
         ),
         ("vit_scratch", {"image_size": 100}, "patches of 16 pixels do not fill"),
         ("nano_vit", {"heads": 5}, "5 heads cannot share a width of 192 evenly"),

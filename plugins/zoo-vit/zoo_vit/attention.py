@@ -15,7 +15,7 @@ from zoo_vit.block import Attention
 def class_attention(model: nn.Module, images: Tensor) -> np.ndarray:
     """How the class token shares its attention out: (layers, B, heads, rows, columns) of patches.
 
-    What it gives to itself is left out, so the shares of a picture sum to less than 1.
+    What it gives to itself is left out, so the shares of an image sum to less than 1.
     """
     seen: list[np.ndarray] = []
 

@@ -1,4 +1,4 @@
-"""From a picture to a row of tokens."""
+"""From an image to a row of tokens."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from torch import Tensor
 
 
 def patches_of(image_size: int, patch_size: int) -> int:
-    """How many patches a picture has; a ValueError where the patches do not fill it."""
+    """How many patches an image has; a ValueError where the patches do not fill it."""
     if patch_size < 1:
         raise ValueError(f"patch_size must be at least 1, not {patch_size}")
     if image_size % patch_size:
         raise ValueError(
-            f"patches of {patch_size} pixels do not fill a picture of {image_size}; "
+            f"patches of {patch_size} pixels do not fill an image of {image_size}; "
             f"try {closest_divisor(image_size, patch_size)}"
         )
     return (image_size // patch_size) ** 2

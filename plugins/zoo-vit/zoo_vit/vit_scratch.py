@@ -1,4 +1,4 @@
-"""A larger vision transformer whose layers share one norm, for pictures of 224 pixels."""
+"""A larger vision transformer whose layers share one norm, for images of 224 pixels."""
 
 from __future__ import annotations
 

@@ -1,0 +1,5 @@
+"""Ray is installed by make test-slow only."""
+
+import importlib.util
+
+collect_ignore = [] if importlib.util.find_spec("zoo_ray") else ["test_ray.py"]

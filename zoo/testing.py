@@ -1,0 +1,38 @@
+"""What the tests of a plugin need; the zoo's own plugins use nothing else. Needs no pytest.
+
+    @pytest.mark.parametrize("check", zoo.testing.checks_of("mixer"), ids=str)
+    def test_it_keeps_its_promises(check):
+        check()
+
+Names are imported when they are first used; docs/plugins.md explains them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zoo._lazy import lazy
+
+if TYPE_CHECKING:
+    from zoo_core.cli.main import main as main
+    from zoo_core.io.errors import Finding as Finding
+    from zoo_core.testing.checks import Skipped as Skipped
+    from zoo_core.testing.checks import job_of as job_of
+    from zoo_core.testing.suite import Check as Check
+    from zoo_core.testing.suite import checks_of as checks_of
+    from zoo_core.torch.checks import check_export as check_export
+
+__getattr__, __all__ = lazy(
+    globals(),
+    {
+        "zoo_core.cli.main": "main",
+        "zoo_core.io.errors": "Finding",
+        "zoo_core.testing.checks": "Skipped job_of",
+        "zoo_core.testing.suite": "Check checks_of",
+        "zoo_core.torch.checks": "check_export",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
