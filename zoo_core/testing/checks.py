@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -21,7 +22,7 @@ from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
 from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
-from zoo_core.spec.entries import PluginRecord
+from zoo_core.spec.entries import ModelEntry, PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.plugins import SLOW, load_plugins
 from zoo_core.spec.recipe import Recipe
@@ -281,8 +282,7 @@ def check_training(name: str, **options: Any) -> None:
     """`zoo train` works with it, on a few made-up images, and the run loads and predicts."""
     entry = registry().models.get(name)
     size, channels = (options.get(k, entry.options[k]) for k in SHAPES)
-    used = honoured(trainer_of(entry))
-    settings = {field: value for field, value in BRIEFLY.items() if field in used} | {
+    settings = _used(entry, BRIEFLY) | {
         "model": {k: v for k, v in options.items() if k not in SHAPES},
         "data": {**FEW, "image_size": min(size, 64), "channels": channels},
         "preprocess": {"size": size},
@@ -321,9 +321,17 @@ def job_of(model: str, /, **settings: Any) -> Job:
 
     settings: fields of a recipe, as for `zoo.train`; the rest is plain and does not augment.
     """
-    recipe = override(Recipe(), merge({"epochs": 1, "batch_size": 8, "data": FEW}, settings))
+    entry = registry().models.get(model)
+    brief = _used(entry, {"epochs": 1, "batch_size": 8, "data": FEW})
+    recipe = override(Recipe(), merge(brief, settings))
     data = open_dataset("synthetic", **recipe.data)
-    return build_job(registry().models.get(model), recipe, data, Display(quiet=True))
+    return build_job(entry, recipe, data, Display(quiet=True))
+
+
+def _used(entry: ModelEntry, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some settings that a model's trainer uses."""
+    used = honoured(trainer_of(entry))
+    return {field: value for field, value in settings.items() if field in used}
 
 
 def check_dataset(name: str) -> None:

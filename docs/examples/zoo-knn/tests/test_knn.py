@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -8,6 +6,7 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 import zoo
+from zoo.testing import checks_of, main
 
 DATA = {"train_size": 60, "test_size": 20, "image_size": 8, "channels": 1}
 PIXELS = 64
@@ -27,14 +26,20 @@ def result(own_place):
     return zoo.train("knn", "synthetic", data=DATA, runs=own_place / "runs", quiet=True)
 
 
+@pytest.mark.parametrize("check", checks_of("knn"), ids=str)
+def test_it_keeps_its_promises(check):
+    check()
+
+
 def test_it_trains_evaluates_predicts_publishes_and_loads_back(result, tmp_path):
     assert zoo.evaluate(result.path)["accuracy"] == result.accuracy
-    picture = np.zeros((8, 8), np.uint8)
-    (expected,) = zoo.predict(zoo.load(result.path), picture)
+    image = np.zeros((8, 8), np.uint8)
+    (expected,) = zoo.predict(zoo.load(result.path), image)
     shelf = f"file:{tmp_path / 'shelf'}"
     command = ["publish", str(result.path), "--to", shelf, "--license", "mit"]
-    subprocess.run([sys.executable, "-m", "zoo", *command], check=True, cwd=tmp_path)
-    (found,) = zoo.predict(zoo.load(shelf), picture)
+    with pytest.raises(SystemExit, match="0"):
+        main(command)
+    (found,) = zoo.predict(zoo.load(shelf), image)
     assert found.classes == expected.classes
     (card,) = (path.read_text() for path in tmp_path.glob("shelf/*/README.md"))
     assert f"| parameters | {60 * (PIXELS + 1):,} |" in card and "epoch" not in card
@@ -67,12 +72,12 @@ def test_a_search_wants_to_know_what_to_vary_and_then_does(tmp_path):
     assert found.trained.accuracy is not None
 
 
-def test_a_run_that_was_stopped_starts_over(result):
+def test_a_run_that_was_stopped_starts_over(result, capsys):
     whole, path = (result.path / "model.safetensors").read_bytes(), result.path / "run.json"
     path.write_text(path.read_text().replace('"complete"', '"interrupted"', 1))
-    command = [sys.executable, "-m", "zoo", "train", "--resume", str(result.path), "--no-report"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "at the beginning" in done.stderr
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--resume", str(result.path), "--no-report"])
+    assert "at the beginning" in capsys.readouterr().err
     assert (result.path / "model.safetensors").read_bytes() == whole
     assert len((result.path / "metrics.jsonl").read_text().splitlines()) == 1
 
