@@ -154,7 +154,8 @@ def decide(asked: SearchSettings) -> SearchPlan:
         # A rate that does not fall may train too long: the validation loss says when to stop.
         # Where it falls, the recipe's number of epochs belongs to it.
         settings = {"epochs": MOST_EPOCHS, "patience": PATIENCE, **settings}
-    used, ranges = honoured(trainer := trainer_of(entry)), trainer.optimizers
+    trainer = trainer_of(entry)
+    used, ranges = honoured(trainer), trainer.optimizers
     # What nobody asked for, the epochs of the preset say, is left out where it changes nothing.
     settings = {k: v for k, v in settings.items() if k in asked.settings or k in used}
     recipe = override(recipe, settings)
