@@ -245,7 +245,9 @@ class Figure:
 
     @property
     def precision(self) -> str:
-        return " and ".join(sorted({d["recipe"]["precision"] for d in self.documents}))
+        return " and ".join(
+            sorted({d["recipe"].get("precision", "float32") for d in self.documents})
+        )
 
     def minutes(self) -> str:
         """An upper bound where a run did not record what the processor worked."""

@@ -10,7 +10,9 @@ from PIL import Image
 from support import ROOT, environment
 
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
-EXAMPLE = ROOT / "docs" / "examples" / "zoo-mixer"
+EXAMPLES = ROOT / "docs" / "examples"
+EXAMPLE = EXAMPLES / "zoo-mixer"
+TRAINERS = [EXAMPLES / "zoo-knn", EXAMPLES / "zoo-sklearn"]
 
 
 def uv(*arguments: object) -> None:
@@ -28,7 +30,7 @@ def uv(*arguments: object) -> None:
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Every package of this repository, built as it would be for publishing."""
     folder = tmp_path_factory.mktemp("wheels")
-    for package in (ROOT, *PLUGINS, EXAMPLE):
+    for package in (ROOT, *PLUGINS, EXAMPLE, *TRAINERS):
         uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable,
            "--out-dir", folder, package)  # fmt: skip
     return {wheel.name.partition("-")[0]: wheel for wheel in folder.glob("*.whl")}
@@ -141,6 +143,23 @@ def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(w
     assert said == ["zoo-core==0.1.0", "zoo-mixer==0.1.0"]
 
 
+@pytest.fixture(scope="module")
+def trainers_venv(wheels, tmp_path_factory) -> Venv:
+    """The examples of trainers with what they ask for: no torch."""
+    venv = Venv(tmp_path_factory.mktemp("trainers") / "venv")
+    ours = [wheels[package.name.replace("-", "_")] for package in TRAINERS]
+    venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], *ours, "pytest")
+    return venv
+
+
+@pytest.mark.parametrize("package", TRAINERS, ids=lambda path: path.name)
+def test_each_example_of_a_trainer_keeps_its_promises_without_torch(trainers_venv, package):
+    """All that `zoo plugin check` checks is among its own tests."""
+    said = trainers_venv.run("-m", "pytest", "-v", "-p", "no:cacheprovider", str(package / "tests"))
+    assert "-recipes] PASSED" in said and "-training] PASSED" in said
+    assert "skipped" not in said and "warning" not in said
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -154,6 +173,16 @@ def test_the_tutorial_shows_the_code_of_the_example(line):
     package = EXAMPLE / "zoo_mixer"
     assert line in (ROOT / "docs" / "plugins.md").read_text()
     assert line in (package / "mixer.py").read_text() + (package / "plugin.py").read_text()
+
+
+def test_the_walk_through_shows_the_code_of_the_example():
+    package = EXAMPLES / "zoo-sklearn" / "zoo_sklearn"
+    code = (package / "models.py").read_text() + (package / "trainer.py").read_text()
+    text = (ROOT / "docs" / "training.md").read_text()
+    walk = text[text.index("## Write a trainer") : text.index("### 5.")]
+    shown = [line for block in walk.split("```")[1::2] for line in block.splitlines()[1:]]
+    assert len(shown) > 15
+    assert not [line for line in shown if line.strip() not in ("", "...") and line not in code]
 
 
 @pytest.mark.slow
@@ -200,7 +229,7 @@ def test_shipped_weights_load_and_predict_in_a_clean_environment_without_a_netwo
     venv = Venv(tmp_path / "venv")
     venv.install(
         "--constraint", ROOT / "constraints.txt", "--find-links", wheels["zoo_core"].parent,
-        *(wheel for name, wheel in wheels.items() if name != "zoo_mixer"),
+        *(wheels[name] for name in ("zoo_core", *(p.name.replace("-", "_") for p in PLUGINS))),
     )  # fmt: skip
     picture = tmp_path / "picture.png"
     Image.effect_noise((40, 30), 60).convert("RGB").save(picture)

@@ -157,8 +157,8 @@ def test_weights_of_another_network_are_refused_before_there_is_a_run(train, tmp
     "changes, words",
     [
         ({"augment": ("crop:4",)}, "augments with plain or flip, not with crop:4"),
-        ({"mixup": 0.2}, "has no mixup"),
-        ({"precision": "bfloat16"}, "does not train in bfloat16"),
+        ({"mixup": 0.2}, "its trainer, frozen, does not use mixup"),
+        ({"precision": "bfloat16"}, "frozen, does not use precision"),
         ({"task": {"dtype": "int8"}}, "task.dtype cannot be 'int8'"),
         ({"task": {"batch": -1}}, "task.batch must be"),
         ({"task": {"color": "red"}}, "has no option 'color'"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hub.parts import REFERENCE, altered, entry, join_file, split_file
 from PIL import Image
+from zoo_numpy.trainer import NumpyTrainer
 
 import zoo
 from zoo_core.io.errors import AmbiguousName, OptionError, UnknownName, UsageError, WeightsError
@@ -17,7 +18,8 @@ from zoo_core.publish.publish import plan, publish
 from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.use.load import answers
 from zoo_core.weights.manifest import write
-from zoo_core.weights.references import look_up_name
+from zoo_core.weights.references import look_up_name, of_run
+from zoo_core.weights.verify import check, fits
 
 
 @pytest.fixture
@@ -313,3 +315,34 @@ def test_a_loaded_model_can_be_copied_and_pickled(run):
     assert copy.deepcopy(model).zoo == model.zoo
     assert pickle.loads(pickle.dumps(model)).zoo.digest == model.zoo.digest
     assert registry().models.get("mlp") == model.zoo.entry
+
+
+@pytest.mark.parametrize(
+    ("shape", "good"),
+    [((3, 4), True), ((1, 4), True), ((0, 4), False), ((3, 5), False), ((3,), False),
+     ((3, 4, 1), False), ((), False)],
+)  # fmt: skip
+def test_a_size_that_only_fitting_decides_is_any_but_0(shape, good):
+    assert fits(shape, (None, 4)) is good
+
+
+def test_what_a_model_says_against_its_tensors_is_one_sentence(numpy_run, monkeypatch):
+    def refuse(self, model, tensors):
+        raise ValueError("two of them disagree")
+
+    monkeypatch.setattr(NumpyTrainer, "load_state", refuse)
+    with pytest.raises(WeightsError, match="does not fit the model: two of them disagree"):
+        zoo.load(numpy_run.path)
+
+
+def test_open_sizes_are_tried_on_the_model_before_weights_are_kept(numpy_run, monkeypatch):
+    spec, tried = NumpyTrainer.tensor_spec, []
+
+    def opened(self, entry, config):
+        fixed = spec(self, entry, config).items()
+        return {name: ((None, *shape[1:]), dtype) for name, (shape, dtype) in fixed}
+
+    monkeypatch.setattr(NumpyTrainer, "tensor_spec", opened)
+    monkeypatch.setattr(NumpyTrainer, "load_state", lambda self, model, t: tried.append(t))
+    check(of_run(numpy_run))
+    assert len(tried) == 1

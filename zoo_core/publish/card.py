@@ -35,7 +35,8 @@ def training_of(document: Mapping[str, Any]) -> dict[str, Any]:
         section: {name: document[section][name] for name in names if name in document[section]}
         for section, names in TOLD.items()
     }
-    return told | {"recipe_name": document["recipe_name"], "init": bool(document["recipe"]["init"])}
+    init = bool(document["recipe"].get("init"))  # a trainer may not know it
+    return told | {"recipe_name": document["recipe_name"], "init": init}
 
 
 def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
@@ -79,7 +80,7 @@ $ pip install {weights.distribution}
 
 ## How it was trained
 
-{_training(training, backbone is not None)}
+{_training(training, backbone is not None, "epochs" in weights.recipe)}
 
 | recipe: {training["recipe_name"]} | |
 |---|---|
@@ -121,15 +122,18 @@ def _use(kinds: Sequence[str], reference: str) -> str:
     return "\n".join(parts).rstrip()
 
 
-def _training(training: Mapping[str, Any], frozen: bool) -> str:
+def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
     """What a reader has to know to believe the figures, the inconvenient parts too."""
     data, recipe, place = training["dataset"], training["recipe"], training["environment"]
     result, kept, subset = training["result"], data["validation"], recipe["subset"]
     early, best = result["stopped_early"], result["best_epoch"]
     versions = [f"{n} {place[n]}" for n in ("zoo-core", "python", "numpy", "torch") if n in place]
+    last, passes = "; the weights are the last epoch's", f" for {result['epochs']} epoch(s)"
+    if not epochs:  # trained in one go
+        last = passes = ""
     remarks = {  # sentence -> whether it is true of this run
         f"{kept:,} images of the training set were kept out to choose by.": kept,
-        "It was trained on the whole training set; the weights are the last epoch's.": not kept,
+        f"It was trained on the whole training set{last}.": not kept,
         "It stopped early, when the validation loss no longer fell.": early,
         f"The best epoch of the validation loss was {best}.": best,
         f"Only {subset:.0%} of the training set was used.": subset < 1,
@@ -137,8 +141,8 @@ def _training(training: Mapping[str, Any], frozen: bool) -> str:
         "It did not start from random weights but from trained ones.": training["init"],
     }
     sentences = [
-        f"One run with seed {recipe['seed']}, on {data['train']:,} images for "
-        f"{result['epochs']} epoch(s), {duration(result['seconds'])} of training on "
+        f"One run with seed {recipe['seed']}, on {data['train']:,} images{passes}, "
+        f"{duration(result['seconds'])} of training on "
         f"{place.get('device', '?')} ({place.get('processor', 'unknown processor')}).",
         "It is a single run: its figures do not say how much another seed would change them; "
         f"the test set has {data['test']:,} images.",

@@ -87,7 +87,7 @@ def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Wei
         verified = check(there)
     located, document = verified.located, verified.located.run
     dtypes = {place.dtype for place in verified.header.places.values()} & set(FLOATS)
-    if len(dtypes) != 1:
+    if len(dtypes) > 1:
         raise WeightsError(f"{located.path} mixes floats of several dtypes")
     model, dataset = document["model"], document["dataset"]["name"]
     tag = tag or re.sub(r"[^a-z0-9]+", "_", Path(dataset).name.lower()).strip("_") or "weights"
@@ -109,7 +109,7 @@ def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Wei
         file=MODEL,
         sha256=verified.sha256,
         bytes=verified.bytes,
-        dtype=dtypes.pop(),
+        dtype=dtypes.pop() if dtypes else "float32",
         parameters=document["parameters"]["total"],
         metrics=dict(located.metrics),
         recipe=_recipe(document["recipe"]),

@@ -98,7 +98,8 @@ def opening(facts: Facts) -> list[str]:
     command = f"`{document.get('command')}`"
     parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {command}"]
     if summary.status != "complete":
-        told = f"**Not finished**: {summary.epochs} of {summary.planned} epochs done"
+        done = f": {summary.epochs} of {summary.planned} epochs done" if summary.planned else ""
+        told = f"**Not finished**{done}"
         going = summary.shown_status == "running"
         resume = f". `zoo train --resume {summary.run}` continues it."
         parts.append(told + (", still running." if going else resume))
@@ -112,7 +113,7 @@ def results(facts: Facts) -> dict[str, str]:
     summary, result, data = facts.summary, facts.result, facts.document["dataset"]
     sizes = facts.document.get("parameters") or {}
     environment = facts.document.get("environment") or {}
-    epochs = f"{summary.epochs} of {summary.planned}"
+    epochs = f"{summary.epochs} of {summary.planned}" if summary.planned else "trained in one go"
     epochs += ", stopped early" if result.get("stopped_early") else ""
     epochs += f", best: {result['best_epoch']}" if result.get("best_epoch") else ""
 

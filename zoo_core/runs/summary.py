@@ -35,7 +35,7 @@ class Summary:
     dataset: str = ""
     digest: str = ""  # of the dataset
     epochs: int | None = None  # done
-    planned: int | None = None
+    planned: int | None = None  # None: it is trained in one go
     parameters: int | None = None  # trainable
     bytes: int | None = None
     seconds: float | None = None  # of training
@@ -56,7 +56,9 @@ class Summary:
 
     @property
     def shown_epochs(self) -> str | None:
-        return None if self.epochs is None else f"{self.epochs}/{self.planned or '?'}"
+        if self.epochs is None or not self.planned:
+            return None
+        return f"{self.epochs}/{self.planned}"
 
 
 @contextmanager
@@ -84,7 +86,7 @@ def summarize(run: Run) -> Summary:
             dataset=document["dataset"]["name"],
             digest=document["dataset"].get("digest") or "",
             epochs=result.get("epochs") or (metrics[-1]["epoch"] if metrics else 0),
-            planned=document["recipe"]["epochs"],
+            planned=document["recipe"].get("epochs"),
             parameters=sizes.get("trainable"),
             bytes=(result.get("model") or {}).get("bytes") or sizes.get("bytes"),
             seconds=number(result.get("seconds"))

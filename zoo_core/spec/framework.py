@@ -26,30 +26,37 @@ SHAPES = ("num_classes", "in_channels", "image_size")
 
 Config = Mapping[str, Any]  # all options of a model
 Tensors = Mapping[str, Any]  # arrays by name
-TensorSpec = Mapping[str, tuple[tuple[int, ...], str]]  # shape and dtype by name
+Shape = tuple[int | None, ...]  # None: a size that only fitting decides
+TensorSpec = Mapping[str, tuple[Shape, str]]  # shape and dtype by name
 
 
 @dataclass(frozen=True)
 class Description:
-    """What there is to say about a built model."""
+    """What there is to say about a model before it is trained.
 
-    trainable: int
-    total: int
+    A model that is empty until it is fitted has a total of 0; the core then counts its weights
+    after fitting, and run.json says that number.
+    """
+
+    trainable: int  # numbers that training changes
+    total: int  # with those that it leaves alone
     bytes: int  # of all tensors
-    structure: str
+    structure: str  # text for the report: layers, options
 
 
 class Framework(ABC):
-    """What the core asks of a framework. Subclass it; what has a body here may stay as it is.
+    """What the core asks of a framework in order to use weights. Subclass it.
 
-    The bodies are for models on a CPU that have torch's method names and NumPy's arrays.
+    A model is any Python object that takes new attributes: the core calls no method of it. What has
+    a body here is optional. `tensor_spec`, `load_state` and `describe` call methods of the model
+    that torch's modules have, with NumPy's arrays; for other models replace these three.
     """
 
     backend = "numpy"  # which arrays the loader makes for it: "torch" or "numpy"
     checks = ""  # string target of what `zoo plugin check` checks of classifiers: check(name, ...)
 
     def build(self, entry: ModelEntry, config: Config) -> Any:
-        """An untrained model."""
+        """An untrained model: calls the entry's target with all options as keywords."""
         return build_target(entry, config)
 
     def sketch(self, entry: ModelEntry, config: Config) -> Any:
@@ -57,12 +64,28 @@ class Framework(ABC):
         return self.build(entry, config)
 
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
-        """Shape and dtype of every tensor of the model, by name; best without allocating them."""
+        """Shape and dtype of every tensor of the model, by name; best without allocating them.
+
+        A weight file must have exactly these names, shapes and dtypes. Where only fitting decides a
+        size, the nodes of a tree for example, the shape has None, `(None, 3)`: a file may then have
+        any size from 1 on there, and `load_state` must find out whether its arrays agree.
+
+        Here: those of `model.state_dict()`.
+        """
         state = self.build(entry, config).state_dict()
         return {name: (array.shape, str(array.dtype)) for name, array in state.items()}
 
     def load_state(self, model: Any, tensors: Tensors) -> None:
-        """Put weights that fit into a built model; tensors that are not given stay."""
+        """Put weights into a built model; tensors that are not given stay.
+
+        They fit `tensor_spec`, floats may be narrower than there, and all are finite. That is all:
+        they may come from a stranger. Raise ValueError with the reason, before the model is used,
+        where arrays disagree in a size that the spec leaves open, where a number that is an index
+        points nowhere, or where what is given is not enough. The core makes one sentence of it, a
+        WeightsError.
+
+        Here: calls `model.load_state_dict(tensors, strict=False)`.
+        """
         model.load_state_dict(tensors, strict=False)
 
     def assemble(
@@ -74,23 +97,33 @@ class Framework(ABC):
         device: str = "cpu",
         dtype: str = "",
     ) -> Any:
-        """A model in evaluation mode with these tensors, kept or copied; the others are fresh."""
+        """A model that is ready to predict, with these tensors, kept or copied; others are fresh.
+
+        device, dtype: where and in what it computes; here, on the CPU in float32 only. A framework
+        whose models behave differently in training puts the model into evaluation.
+        """
         if device not in ("cpu", "auto") or dtype not in ("", "float32"):
             wanted = f"{device} in {dtype}" if dtype else device
             raise OptionError(f"model {entry.name!r} runs on the CPU in float32, not on {wanted}")
         model = self.build(entry, config)
         if tensors:
             self.load_state(model, tensors)
-        return model.eval() if hasattr(model, "eval") else model
+        return model
 
     def whole(
         self, entry: ModelEntry, config: Config, tensors: Tensors
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Options and tensors of the same model in a file that needs no other file."""
+        """Options and tensors of the same model in a file that needs no other file.
+
+        For models that refer to weights elsewhere, a frozen backbone say; `zoo publish --full`.
+        """
         return dict(config), dict(tensors)
 
     def describe(self, model: Any) -> Description:
-        """How large a model is, and its layers as text."""
+        """How large a model is, and its layers as text; see Description for one not yet fitted.
+
+        Here: counts `model.parameters()`, which have `shape` and `requires_grad`.
+        """
         parameters = [(math.prod(p.shape), p.requires_grad) for p in model.parameters()]
         return Description(
             trainable=sum(count for count, trained in parameters if trained),
@@ -111,18 +144,27 @@ class Framework(ABC):
 
     @abstractmethod
     def predict_batch(self, model: Any, images: Any) -> np.ndarray:
-        """Scores (B, classes) of a batch that the loader or `Preprocess` made."""
+        """Scores (B, classes) of images, float32 (B, channels, height, width) of the backend.
+
+        Softmax makes probabilities of them: a model that has probabilities gives their logarithm.
+        """
 
     def score_split(
         self, model: Any, preprocess: Any, dataset: Any, split: str
     ) -> tuple[np.ndarray, float] | None:
-        """Scores of a split and milliseconds for each image; None: no cache has them."""
+        """Scores of a split and milliseconds for each image; None: no cache has them.
+
+        For models whose answers are kept from an earlier time, as features of a frozen backbone.
+        """
         return None
 
     def measure(
         self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Any, classes: tuple[str, ...]
     ) -> dict[str, float]:
-        """Figures of the images of a loader, for a model whose task is not classification."""
+        """Figures of the images of a loader, for a model whose task is not classification.
+
+        It is here and not in Trainer, because `zoo evaluate` measures weights without training.
+        """
         raise OptionError(f"trainer {entry.trainer!r} measures classifiers only")
 
     def export(self, entry: ModelEntry, model: Any, images: Any, path: Path) -> float:

@@ -156,7 +156,7 @@ def read_request(path: Path) -> TrainingRequest:
     if kind == "json":
         try:
             model, settings = document["model"], dict(document["recipe"])
-            settings["model"] = {**settings["model"], **model["config"]}
+            settings["model"] = {**settings.get("model", {}), **model["config"]}
             name, data = f"{model['plugin']}/{model['name']}", document["dataset"]["reference"]
             return TrainingRequest(name, data, document["recipe_name"], freeze(settings))
         except (KeyError, TypeError) as error:

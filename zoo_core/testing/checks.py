@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import SkipTest
@@ -22,7 +23,7 @@ from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
 from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
-from zoo_core.spec.entries import PluginRecord
+from zoo_core.spec.entries import ModelEntry, PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.plugins import BUILTIN, SLOW, load_plugins
 from zoo_core.spec.recipe import Recipe
@@ -30,7 +31,7 @@ from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import merge, override
 from zoo_core.train.builder import build_job
 from zoo_core.train.display import Display
-from zoo_core.train.job import Job
+from zoo_core.train.job import Job, honoured, ignored, trainer_of
 from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
 from zoo_core.use.load import load
@@ -250,6 +251,19 @@ def check_parameters(name: str, **options: Any) -> None:
             )
 
 
+def check_recipes(name: str, **options: Any) -> None:
+    """Its recipes set only what its trainer uses."""
+    entry = registry().models.get(name)
+    for recipe, sets in entry.recipes.items():
+        if left := list(ignored(trainer_of(entry), sets)):
+            raise Finding(
+                f"recipe {recipe!r} of {name} sets {', '.join(left)}, which its trainer, "
+                f"{entry.trainer}, does not use",
+                "training with it is refused: a run must not claim what did not happen",
+                "leave that out of the recipe, or name it in the trainer's honours and use it",
+            )
+
+
 def check_generation(name: str, **options: Any) -> None:
     """What declares `generate` draws samples of the right shape, the same ones from one seed."""
     entry = registry().models.get(name)
@@ -278,7 +292,7 @@ def check_training(name: str, **options: Any) -> None:
     """`zoo train` works with it, on a few made-up images, and the run loads and predicts."""
     entry = registry().models.get(name)
     size, channels = (options.get(k, entry.options[k]) for k in SHAPES)
-    settings = BRIEFLY | {
+    settings = _used(entry, BRIEFLY) | {
         "model": {k: v for k, v in options.items() if k not in SHAPES},
         "data": {**FEW, "image_size": min(size, 64), "channels": channels},
         "preprocess": {"size": size},
@@ -286,8 +300,15 @@ def check_training(name: str, **options: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         try:
             result = train(name, "synthetic", runs=Path(folder), quiet=True, settings=settings)
-            load(result.path)
-            again = evaluate_run(str(result.path))
+            try:
+                load(result.path)
+                again = evaluate_run(str(result.path))
+            except errors.WeightsError as error:
+                raise Finding(
+                    f"what `zoo train {name}` writes cannot be loaded: {error}",
+                    "nobody can use a model that they trained",
+                    "train the tensors that tensor_spec names, and take them in load_state",
+                ) from error
         except (errors.DataError, errors.WeightsError, errors.MissingDependency) as error:
             raise Skipped(str(error)) from error
         except ZooError as error:
@@ -323,9 +344,17 @@ def job_of(model: str, /, **settings: Any) -> Job:
 
     settings: fields of a recipe, as for `zoo.train`; the rest is plain and does not augment.
     """
-    recipe = override(Recipe(), merge({"epochs": 1, "batch_size": 8, "data": FEW}, settings))
+    entry = registry().models.get(model)
+    brief = _used(entry, {"epochs": 1, "batch_size": 8, "data": FEW})
+    recipe = override(Recipe(), merge(brief, settings))
     data = open_dataset("synthetic", **recipe.data)
-    return build_job(registry().models.get(model), recipe, data, Display(quiet=True))
+    return build_job(entry, recipe, data, Display(quiet=True))
+
+
+def _used(entry: ModelEntry, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some settings that a model's trainer uses."""
+    used = honoured(trainer_of(entry))
+    return {field: value for field, value in settings.items() if field in used}
 
 
 def check_dataset(name: str) -> None:

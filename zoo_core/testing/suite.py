@@ -79,6 +79,7 @@ def checks_of(name: str, **options: Any) -> list[Check]:
             target = framework_of(entry).checks if entry.task == "classification" else ""
         for check in (
             checks.check_parameters,
+            checks.check_recipes,
             *(resolve(target, f"checking {entry.name!r}") if target else ()),
             *([checks.check_generation] if "generate" in entry.capabilities else []),
             checks.check_training,

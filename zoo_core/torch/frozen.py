@@ -51,6 +51,8 @@ TIMED = 16  # images that say how long one takes from its pixels on
 
 
 class FrozenTrainer(TorchTrainer):
+    # Features are not mixed, and kept in a precision of their own, `task.dtype`.
+    honours = TorchTrainer.honours - {"mixup", "precision"}
     closures = True
     # Of the last model: a search asks for the same a hundred times, and a backbone is large.
     _last: ClassVar[tuple[str, TensorSpec]] = ("", {})
@@ -120,8 +122,6 @@ class FrozenTrainer(TorchTrainer):
         at_once = OPTIMIZERS[recipe.optimizer].closure
         for asked, what in (
             (bool(views), f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}"),
-            (recipe.mixup > 0, "has no mixup"),
-            (recipe.precision != "float32", f"does not train in {recipe.precision}"),
             (process()[1] > 1, "is one process"),
             (job.entry.task != "classification", "trains classifiers only"),
             (at_once and recipe.accumulate > 1, f"gives {recipe.optimizer} all features at once"),

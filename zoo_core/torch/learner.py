@@ -102,6 +102,7 @@ class TorchLearner(Learner):
         # Dropout depends on the position alone, so that there is no generator state to restore.
         here = Draws(self.recipe.seed, place.epoch, np.array([place.batch]))
         self.runtime.seed(int(here.bits(f"step.{self.runtime.rank}")[0]))
+        self.model.train()
         try:
             super().step(batch, place)
         except (MemoryError, RuntimeError) as error:
@@ -167,6 +168,11 @@ class TorchLearner(Learner):
         optimizer.step(loss)  # type: ignore[arg-type]
         with torch.no_grad():
             return self.task.step(batch, lambda name, loss: None)
+
+    @torch.inference_mode()
+    def scores(self, images: Tensor) -> np.ndarray:
+        logits: Tensor = self.published.eval()(images)
+        return logits.float().cpu().numpy()
 
     @torch.no_grad()
     def average(self, weight: float) -> None:

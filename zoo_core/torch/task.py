@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -65,7 +66,7 @@ OPTIMIZERS = {
 }
 
 
-class Task:
+class Task(ABC):
     """The base of all tasks. Subclass it for a new sort of training; see docs/training.md.
 
     The loop calls `step` for every batch. A step computes losses and calls `update(name, loss)`,
@@ -78,12 +79,14 @@ class Task:
     options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
     needs_labels = False  # whether images without labels are refused
     mixes = False  # whether `step` knows what MixUp and CutMix do to labels
+    smooths = False  # whether `step` uses the recipe's label_smoothing
 
-    @classmethod
+    @classmethod  # noqa: B027 - optional
     def check(cls, job: Job) -> None:
         """Refuse a job before it has a run: a ValueError says in a sentence what is wrong."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
+        """classes: names of the classes, () without labels; `settings` has all of `options`."""
         self.model: Any = model  # a subclass knows which network it was written for
         self.recipe = recipe
         self.classes = classes
@@ -91,7 +94,7 @@ class Task:
         self.scored: np.ndarray | None = None  # by a classifier's last `evaluate`
 
     def parameters(self, name: str) -> Iterable[nn.Parameter]:
-        """The parameters of one optimiser."""
+        """The parameters of one of `optimizers`; here, all of the model."""
         return list(self.model.parameters())
 
     def make_optimizer(self, name: str) -> torch.optim.Optimizer:
@@ -103,19 +106,28 @@ class Task:
             options["fused"] = True
         return chosen.make([p for p in self.parameters(name) if p.requires_grad], **options)
 
-    def start(self, model: nn.Module) -> None:
+    def start(self, model: nn.Module) -> None:  # noqa: B027 - optional
         """Put what the settings decide into a new model, or into the copy that is averaged."""
 
+    @abstractmethod
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
-        raise NotImplementedError
+        """Learn from a batch: compute the losses, call `update(name, loss)` for each optimiser.
 
+        Give back means over the batch as detached scalars on the device, `loss` among them.
+        """
+
+    @abstractmethod
     def evaluate(
         self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
     ) -> dict[str, float]:
-        """Figures of a split, `loss` among them. sum_over adds an array over all processes."""
-        raise NotImplementedError
+        """Figures of a split, means over its images, `loss` among them.
 
-    def finish(self, model: nn.Module, batches: Iterator[Batch]) -> None:
+        model: in evaluation, perhaps the averaged one. A batch may be empty where several processes
+        share a split: add up sums and counts, give them to sum_over as one array of NumPy, which
+        adds it over all processes, and divide then.
+        """
+
+    def finish(self, model: nn.Module, batches: Iterator[Batch]) -> None:  # noqa: B027 - optional
         """Work that is left after the last epoch, on the training images as they are. It may change
         tensors of the model; done again, it must give the same ones."""
 
@@ -128,7 +140,7 @@ class Classification(Task):
     """Cross-entropy, with label smoothing, MixUp and CutMix."""
 
     needs_labels = True
-    mixes = True
+    mixes = smooths = True
 
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
         logits = self.scores(self.model, batch)

@@ -32,6 +32,11 @@ TOLERANCE = 1e-3  # of the largest number in the answer: other kernels round dif
 class TorchTrainer(Trainer):
     backend = "torch"
     checks = "zoo_core.torch.checks:CHECKS"
+    # The task says whether it uses mixup and label_smoothing.
+    honours = Loop.honours | {
+        "optimizer", "momentum", "weight_decay", "label_smoothing", "clip_grad", "precision",
+        "compile", "init",
+    }  # fmt: skip
     closures = False  # whether it gives an optimiser all rows at once
 
     def __init__(self) -> None:
@@ -130,7 +135,9 @@ class TorchTrainer(Trainer):
     def check(self, job: Job) -> None:
         choose_device(job.device)
         task = find_task(job.entry)
-        job.check_task(task.options, labels=task.needs_labels, mixes=task.mixes)
+        job.check_task(
+            task.options, labels=task.needs_labels, mixes=task.mixes, smooths=task.smooths
+        )
         try:
             task.check(job)
         except ValueError as error:

@@ -26,7 +26,7 @@ from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import is_path
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
-from zoo_core.train.job import Events, Job, trainer_of
+from zoo_core.train.job import Events, Job, honoured, refuse_ignored, trainer_of
 from zoo_core.use.load import fitting
 from zoo_core.weights.references import obtain
 
@@ -46,7 +46,9 @@ def build_job(
 
     runs: the folder in which `init` finds other runs.
     """
-    trainer, parts, events = trainer_of(entry), parts_of(data, recipe), Events(display.warn)
+    trainer, events = trainer_of(entry), Events(display.warn)
+    refuse_ignored(entry, trainer, recipe)
+    parts = parts_of(data, recipe)
     if run:
         recorded = run.read()
         config = freeze(recorded["model"]["config"])
@@ -119,7 +121,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             f"plugin {provider.plugin!r} declares {entry.parameters:,} "
             f"parameters for {entry.name!r}, and it has {described.trainable:,}"
         )
-    sizes = asdict(described)
+    used, sizes = honoured(job.trainer), asdict(described)
     structure = sizes.pop("structure")
     document = {
         "name": run.name,
@@ -147,7 +149,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "test": len(data.test or ()),
         },
         "recipe_name": recipe_name,
-        "recipe": asdict(job.recipe),
+        "recipe": {name: value for name, value in asdict(job.recipe).items() if name in used},
         "preprocess": job.preprocess.to_dict(),
         "environment": environment(entry, job.device),
         "parameters": sizes,

@@ -22,6 +22,7 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, Framework, framework_of
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.settings import FIELDS, as_typed
 from zoo_core.train.display import Display
 
 Say = Callable[[str], None]
@@ -29,6 +30,10 @@ Say = Callable[[str], None]
 # What a search varies where nobody says: Adam's rates are those of the published search.
 _RATES = f"lr=log:{math.exp(-10)!r}:{math.exp(-4)!r}"
 SEARCHED = {"adam": _RATES, "adamw": _RATES, "sgd": "lr=log:0.001:1.0"}
+# Fields of a recipe that the core applies for every trainer: they decide what a Job hands over.
+APPLIED = frozenset(
+    {"subset", "validation_fraction", "preprocess", "seed", "model", "task", "data"}
+)
 
 
 class Events:
@@ -74,9 +79,14 @@ class Job:
     loader: Callable[..., Loader] = Loader  # a trainer may read something other than images
 
     def check_task(
-        self, options: Collection[str], *, labels: bool = True, mixes: bool = True
+        self,
+        options: Collection[str],
+        *,
+        labels: bool = True,
+        mixes: bool = True,
+        smooths: bool = True,
     ) -> None:
-        """Refuse unknown options, data without the labels it needs, mixes it does not know."""
+        """Refuse unknown options, data without the labels it needs, and what it would ignore."""
         check_names(f"the task of model {self.entry.name!r}", self.recipe.task, options)
         if labels and not self.dataset.classes:
             what = "is a classifier" if self.entry.task == "classification" else "needs labels"
@@ -89,6 +99,11 @@ class Job:
             raise OptionError(
                 f"the task of model {self.entry.name!r} does not support mixed images",
                 "leave out mixup and cutmix",
+            )
+        if not smooths and self.recipe.label_smoothing:
+            raise OptionError(
+                f"the task of model {self.entry.name!r} does not use label_smoothing",
+                "leave it out",
             )
 
     def training_loader(self, **how: Any) -> Loader:
@@ -104,6 +119,16 @@ class Job:
             seed=recipe.seed,
             **how,
         )
+
+    def training_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """All images to train on at once, float32 (n, c, h, w), and their labels, int64 (n,).
+
+        As evaluation sees them, in their order: for a trainer that fits in one go.
+        """
+        loader = self.evaluation_loader(self.dataset.train, self.parts[0], backend="numpy")
+        batches = [(batch.images, batch.labels) for batch in loader.epoch(0)]
+        images, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
+        return images, labels.astype(np.int64)
 
     def evaluation_loader(
         self, split: Split, indices: np.ndarray | None = None, **how: Any
@@ -121,33 +146,43 @@ class Job:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a trainer gives back: the weights, and how it went."""
+    """What a trainer gives back: the weights, and how it went.
 
-    tensors: Mapping[str, np.ndarray]
-    epochs: int
-    best_epoch: int | None
-    stopped_early: bool
-    seconds: float
-    cpu_seconds: float
-    images_per_second: float
+    A trainer that fits in one go gives `Fitted(tensors)`; the core then takes the time.
+    """
+
+    tensors: Mapping[str, np.ndarray]  # with the names and dtypes of tensor_spec
+    epochs: int = 1
+    best_epoch: int | None = None  # by validation loss
+    stopped_early: bool = False
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    images_per_second: float = 0.0
     remarks: Sequence[str] = ()  # what went wrong, in sentences for the report
     # What a classifier with exactly these weights says of the test set, where that is known.
     test_scores: np.ndarray | None = None
 
 
 class Trainer(Framework):
-    """A framework that can train; what the target of a TrainerEntry must be."""
+    """A framework that can train; what the target of a TrainerEntry must be. Subclass it.
 
-    optimizers: Mapping[str, str] = SEARCHED  # it has these; what a search varies with each
+    `fit` and `predict_batch` are yours to write. The core refuses a recipe that sets anything that
+    is not in `honours`, and run.json records only what is. So name there what your code reads: a
+    trainer that uses the zoo's loop writes `honours = zoo.Loop.honours | {"optimizer", ...}`.
+    """
+
+    honours: Collection[str] = APPLIED  # fields of the recipe; those here are always honoured
+    # With "optimizer" in honours: it has these, and what a search varies with each.
+    optimizers: Mapping[str, str] = SEARCHED
     task_options: Mapping[str, Collection[str]] = {}  # for `check`: values of `task.<name>`
 
     def check(self, job: Job) -> None:
-        """Refuse what this trainer cannot do; here, all but classifiers in one CPU process."""
-        recipe = job.recipe
+        """Refuse what this trainer cannot do; here, all but classifiers in one CPU process.
+
+        It is called before a run exists and before anything is fetched; raise a zoo.ZooError.
+        """
         for asked, what in (
             (job.device not in ("auto", "cpu"), f"has no device {job.device!r}"),
-            (recipe.compile, "has nothing to compile"),
-            (recipe.precision != "float32", f"does not train in {recipe.precision}"),
             (process()[1] > 1, "is one process"),
             (job.entry.task != "classification", "trains classifiers only"),
         ):
@@ -155,7 +190,7 @@ class Trainer(Framework):
                 raise cannot_train(job, what)
         self.check_optimizer(job)
         job.check_task(self.task_options)
-        for option, value in recipe.task.items():
+        for option, value in job.recipe.task.items():
             if value not in (allowed := self.task_options[option]):
                 raise OptionError(
                     f"task.{option} of model {job.entry.name!r} cannot be {value!r}",
@@ -163,8 +198,8 @@ class Trainer(Framework):
                 )
 
     def check_optimizer(self, job: Job) -> None:
-        """Refuse an optimiser that this trainer does not have."""
-        if job.recipe.optimizer not in self.optimizers:
+        """Refuse an optimiser that this trainer does not have; some have none."""
+        if "optimizer" in self.honours and job.recipe.optimizer not in self.optimizers:
             raise OptionError(
                 f"model {job.entry.name!r} cannot be trained with {job.recipe.optimizer!r}: its "
                 f"trainer, {job.entry.trainer}, has no such optimizer",
@@ -172,16 +207,51 @@ class Trainer(Framework):
             )
 
     def complete(self, entry: ModelEntry, config: Config, say: Say) -> dict[str, Any]:
-        """The options of a model to train, with what only this machine can tell filled in."""
+        """The options of a model to train, with what only this machine can tell filled in.
+
+        For options such as the digest of weights that have to be fetched first; `say` tells a
+        person what takes long.
+        """
         return dict(config)
 
     def prepare(self, job: Job) -> Sequence[Path]:
-        """Make what many trainings of this sort share, where there is such a thing; its files."""
+        """Make what many trainings of this sort share, and give its files; a search calls it once.
+
+        For work such as the features of a frozen backbone; here there is nothing to share.
+        """
         return ()
 
     @abstractmethod
     def fit(self, job: Job) -> Fitted | None:
-        """Train. None in a process that does not own the run."""
+        """Train, and give back the weights; None in a process that does not own the run.
+
+        job.init: tensors to start from, for a trainer that honours `init`. job.resume_from: the run
+        to go on with, which `zoo.Loop` does from its last checkpoint. A trainer without checkpoints
+        simply trains again. A line of metrics.jsonl for each epoch is the loop's work; where there
+        is none at the end, the core measures and writes one.
+        """
+
+
+def honoured(trainer: Trainer) -> frozenset[str]:
+    """The fields of a recipe that a training with this trainer depends on."""
+    return APPLIED | frozenset(trainer.honours)
+
+
+def ignored(trainer: Trainer, recipe: Recipe) -> dict[str, Any]:
+    """What a recipe sets, and this trainer would not notice."""
+    others = (name for name in FIELDS if name not in honoured(trainer))
+    return {name: value for name in others if (value := getattr(recipe, name)) != FIELDS[name]}
+
+
+def refuse_ignored(entry: ModelEntry, trainer: Trainer, recipe: Recipe) -> None:
+    """Refuse a recipe that asks for what would not happen."""
+    for name, value in ignored(trainer, recipe).items():
+        used = ", ".join(field for field in FIELDS if field in honoured(trainer))
+        raise OptionError(
+            f"model {entry.name!r} cannot be trained with {name}={as_typed(value)}: its trainer, "
+            f"{entry.trainer}, does not use {name}",
+            f"leave out {name}; it uses: {used}",
+        )
 
 
 def cannot_train(job: Job, what: str) -> OptionError:

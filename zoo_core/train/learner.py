@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +27,15 @@ class Position:
     size: int  # images of the whole batch, over all processes
 
 
-class Learner:
+class Learner(ABC):
     """A model that learns: the part of a trainer that knows its framework. Subclass it.
 
-    A model needs torch's `train()` and, as long as `read` and `write` are not replaced,
-    `state_dict()` and `load_state_dict()` with arrays.
+    Write `learn` and `scores`. As long as `read` and `write` are not replaced, the model and what
+    else is in `parts` needs `state_dict()` and `load_state_dict()` with NumPy's arrays.
     """
 
     def __init__(self, job: Job, model: Any) -> None:
+        """A subclass adds what else has a state, its optimiser for example, to `self.parts`."""
         self.recipe, self.model, self.classes = job.recipe, model, job.dataset.classes
         self.parts = {"model": model}  # of the state; a subclass adds its optimisers
         self.published = model  # evaluated and kept: the averaged weights, if there are any
@@ -44,22 +46,27 @@ class Learner:
         self.scored: np.ndarray | None = None
         self.start_epoch()
 
+    @abstractmethod
     def learn(self, batch: Batch, place: Position, last: bool) -> None:
-        """Learn from a part of a batch, and `add` its figures; after the last part, update."""
-        raise NotImplementedError
+        """Learn from a part of a batch, and `add` its figures; after the last part, update.
 
+        The rate of the update is place.lr. A loss counts by the part's share of the whole batch,
+        len(batch) / place.size. `batch.targets` has the labels as MixUp and smoothing make them.
+        Where the loss is not a finite number, set `self.bad_step` to place.step once.
+        """
+
+    @abstractmethod
     def scores(self, images: Any) -> np.ndarray:
-        """What the published model says of images, (B, classes)."""
-        raise NotImplementedError
+        """What the published model says of images, (B, classes), without learning."""
 
     # From here on, a framework may say otherwise.
 
     def loading(self) -> dict[str, Any]:
-        """Arguments for the loader: backend, device, channels_last, shard."""
+        """Arguments for the loader: backend; for torch also device, channels_last, shard."""
         return {"backend": "numpy"}
 
     def first_bad_step(self) -> int | None:
-        """The first step whose loss was not a finite number."""
+        """The first step whose loss was not a finite number; None: there was none so far."""
         return self.bad_step
 
     def sum_over(self, values: np.ndarray) -> np.ndarray:
@@ -67,11 +74,12 @@ class Learner:
         return values
 
     def read(self, part: Any) -> dict[str, np.ndarray]:
-        """The arrays of a model or an optimiser."""
+        """The arrays of a model or of another of the `parts`, by name."""
         arrays: dict[str, np.ndarray] = part.state_dict()
         return arrays
 
     def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
+        """Put arrays that `read` gave back into a part."""
         part.load_state_dict(arrays)
 
     def average(self, weight: float) -> None:
@@ -92,7 +100,7 @@ class Learner:
         self.scored = np.concatenate(said)
         return totals.summary()
 
-    def finish(self, loader: Loader) -> None:
+    def finish(self, loader: Loader) -> None:  # noqa: B027 - optional
         """Work that is left after the last epoch, on the training images as they are."""
 
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -108,8 +116,10 @@ class Learner:
         self.scored = None
 
     def step(self, batch: Batch, place: Position) -> None:
-        """Learn from one batch, and add its figures to the sums. Waits for nothing."""
-        self.model.train()
+        """Learn from one batch, and add its figures to the sums. Waits for nothing.
+
+        Models that behave differently in training are put into it here, before the base's `step`.
+        """
         batches = batch.split(self.recipe.accumulate)
         for number, small in enumerate(batches, 1):
             self.learn(small, place, last=number == len(batches))
@@ -148,6 +158,7 @@ class Learner:
         return State(tensors, {"count": self._count, "sums": sums})
 
     def load(self, state: State) -> None:
+        """Go on from what `state` gave."""
         for name, part in self.parts.items():
             self.write(part, without_prefix(f"{name}.", state.tensors))
         self._count, self._sums = state.values["count"], dict(state.values["sums"])

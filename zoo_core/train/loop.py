@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.io.targets import describe
 from zoo_core.spec.recipe import Recipe
 from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_prefix
-from zoo_core.train.job import Fitted, Job
+from zoo_core.train.job import APPLIED, Fitted, Job
 from zoo_core.train.learner import Learner, Position
 from zoo_core.use.generate import SHEET_COLUMNS, open_sampler
 
@@ -32,9 +32,20 @@ SHEETS = 6  # of samples in the course of a run, at most
 
 
 class Loop:
-    """The state of a fit that the learner does not know: position, time, best epoch."""
+    """The state of a fit that the learner does not know: position, time, best epoch.
+
+    return zoo.Loop(MyLearner(job, model), job).fit()      # in a trainer's `fit`
+    """
+
+    # Fields of a recipe that the loop, the loader and the base of learners see to. The learner's
+    # part: it takes the rate from `place.lr`, and the labels from `batch.targets`.
+    honours: ClassVar[frozenset[str]] = APPLIED | {
+        "lr", "schedule", "warmup", "epochs", "batch_size", "accumulate", "augment", "mixup", "ema",
+        "patience", "restore_best",
+    }  # fmt: skip
 
     def __init__(self, learner: Learner, job: Job) -> None:
+        """Makes the loaders; nothing is trained before `fit`."""
         self.learner = learner
         self.job = job
         self.recipe = job.recipe
@@ -97,6 +108,7 @@ class Loop:
         )
 
     def _stopped(self) -> bool:
+        """Whether to end before the last epoch: patience is over, or a search gives up."""
         if self.stopping.stopped or self.job.give_up is None or self.job.run is None:
             return self.stopping.stopped
         # Asked again after a resume, and not remembered: the same lines give the same answer.
@@ -130,6 +142,7 @@ class Loop:
             self._draw_samples()
 
     def _after_step(self, started: float) -> None:
+        """Count the time, show the figures; save, or stop, where it is time to."""
         elapsed = time.perf_counter() - started
         self.seconds += elapsed
         self.step_seconds += elapsed
@@ -153,6 +166,7 @@ class Loop:
             self._save()
 
     def _running(self) -> dict[str, float]:
+        """Figures of the epoch so far, for the display."""
         done = min(self.batch * self.training.batch_size, self.pictures)
         rate = done / max(self.epoch_seconds, 1e-9)
         return self.learner.totals() | {"images_per_second": rate}
@@ -178,6 +192,7 @@ class Loop:
         return line
 
     def _check_loss(self) -> None:
+        """End the run with a sentence if a loss was not a finite number."""
         bad = self.learner.first_bad_step()
         if bad is None:
             return
@@ -191,6 +206,7 @@ class Loop:
         )
 
     def _save(self) -> None:
+        """A checkpoint of everything that the next step depends on."""
         if self.checkpoints is not None:
             state = self.learner.state()
             values = {
@@ -205,6 +221,7 @@ class Loop:
         self._saved = time.monotonic()
 
     def _restore(self) -> None:
+        """Go on from the last whole checkpoint of the run that is resumed."""
         if self.job.resume_from is None:
             return
         state, warnings = Checkpoints(self.job.resume_from.checkpoints).load()
@@ -220,6 +237,7 @@ class Loop:
             self.stopping = Stopping(self.recipe.patience, **state.values["stopping"])
         if self.job.run:
             self.job.run.keep_metrics(self.epoch)
+        if self.job.run and (state or warnings):
             where = f"epoch {self.epoch + 1}, step {self.batch + 1}" if state else "the beginning"
             self.job.display.say(f"Resuming {self.job.run.path} at {where}.")
 

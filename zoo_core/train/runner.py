@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import Dataset
+from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
 from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
 from zoo_core.io.process import process
@@ -24,7 +25,7 @@ from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.train.builder import begin_run, build_job, check_same, lasting
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
-from zoo_core.train.job import Fitted, Job
+from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
 from zoo_core.use.predict import measure_model
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
@@ -65,6 +66,7 @@ def train(
     """Train a model in a new run directory."""
     entry = registry().models.get(model)
     chosen = override(choose_recipe(entry, recipe), settings or {})
+    refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
     display = open_display(quiet)
     reference = lasting(dataset or entry.dataset)
     data = open_dataset(reference, report=display.say, **chosen.data)
@@ -123,10 +125,22 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
         if job.resume_from:  # another process may have gone on with it until now
             refuse_complete(run, run.read())
             run.update(status="running", error="")
+            if not Checkpoints(run.checkpoints).latest_path():
+                run.keep_metrics(0)
+                job.display.say(f"Resuming {run.path} at the beginning.")
         try:
             job.events.send("zoo_run_started", run=run)
+            started, processed = time.perf_counter(), time.process_time()
             fitted = job.trainer.fit(job)
             assert fitted is not None
+            if not fitted.seconds:
+                seconds = time.perf_counter() - started
+                fitted = replace(
+                    fitted,
+                    seconds=seconds,
+                    cpu_seconds=time.process_time() - processed,
+                    images_per_second=fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9),
+                )
             result = _finish(job, run, fitted, report)
             job.events.send("zoo_run_ended", run=run, result=result)
             return result
@@ -166,13 +180,21 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
     }
     if job.dataset.test:
         result |= _measured(job, run, fitted)
+    if not run.metrics():  # no loop wrote any
+        _write_line(job, run, fitted, result.get("test", {}))
     split, figures = final_scores(result, run.metrics())
-    result[split] = figures
+    if split:
+        result[split] = figures
     if fitted.remarks:
         result["remarks"] = list(fitted.remarks)
         for remark in fitted.remarks:
             job.display.warn(remark)
-    run.update(status="complete", error="", result=result)
+    document = run.read() | {"status": "complete", "error": "", "result": result}
+    if not document["parameters"]["total"]:  # only fitting decided how many there are
+        arrays = fitted.tensors.values()
+        count, weight = sum(a.size for a in arrays), sum(a.nbytes for a in arrays)
+        document["parameters"] = {"trainable": count, "total": count, "bytes": weight}
+    run.write(document)
     Checkpoints(run.checkpoints).clear()
     page = None
     try:
@@ -198,6 +220,28 @@ def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
         tensors["labels"] = job.dataset.test.labels.astype(np.int64)
     write(run.predictions_file, tensors)
     return {"test": figures, "inference_ms_per_image": round(ms, 4)}
+
+
+def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> None:
+    """The one line of metrics.jsonl of a training in one go, with the validation images' figures:
+    searches and reports look for them there."""
+    figures = {"test": test}
+    if len(held_out := job.parts[1]):
+        train = job.dataset.train
+        labels = None if train.labels is None else train.labels[held_out]
+        data = replace(job.dataset, test=Split(train.images[held_out], labels))
+        model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
+        figures["validation"], *_ = measure_model(
+            job.trainer, job.entry, model, job.preprocess, data, "test", job.recipe
+        )
+    line: dict[str, Any] = {"epoch": fitted.epochs}
+    for split, scores in figures.items():
+        plain = {name: value for name, value in scores.items() if isinstance(value, float)}
+        line |= {f"{split}_{name}": value for name, value in plain.items()}
+    speed = {"seconds": fitted.seconds, "images_per_second": fitted.images_per_second}
+    line |= {name: round(value, 3) for name, value in speed.items()}
+    run.append_metrics(line)
+    job.events.send("zoo_epoch_ended", run=run, epoch=fitted.epochs, metrics=line)
 
 
 def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.spec.settings import choose_recipe, merge, override
 from zoo_core.train.builder import lasting
-from zoo_core.train.job import trainer_of
+from zoo_core.train.job import honoured, trainer_of
 from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
 
 SEARCHERS = ("tpe", "random", "grid")
@@ -154,10 +154,20 @@ def decide(asked: SearchSettings) -> SearchPlan:
         # A rate that does not fall may train too long: the validation loss says when to stop.
         # Where it falls, the recipe's number of epochs belongs to it.
         settings = {"epochs": MOST_EPOCHS, "patience": PATIENCE, **settings}
+    trainer = trainer_of(entry)
+    used, ranges = honoured(trainer), trainer.optimizers
+    # What nobody asked for, the epochs of the preset say, is left out where it changes nothing.
+    settings = {k: v for k, v in settings.items() if k in asked.settings or k in used}
     recipe = override(recipe, settings)
     space = axis_texts(asked.space, grid=sweep)
     if not space and not sweep:  # the model's trainer knows what to vary with each optimiser
-        ranges = trainer_of(entry).optimizers
+        if "optimizer" not in used or not ranges:
+            raise OptionError(
+                f"the trainer of model {entry.name!r}, {entry.trainer}, has no optimizer: "
+                "say what the search varies",
+                f"for example: zoo tune {entry.name} --space "
+                + next((f"model.{o}=choice:A,B,C" for o in entry.config), "NAME=choice:A,B,C"),
+            )
         space = (ranges.get(recipe.optimizer) or next(iter(ranges.values())),)
     axes = parse_space(space, entry, recipe)
     if not sweep and not recipe.validation_fraction:

@@ -21,6 +21,7 @@ from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.settings import override
 from zoo_core.train.builder import build_job, check_same, environment
 from zoo_core.train.display import Display, open_display
+from zoo_core.train.job import honoured, trainer_of
 from zoo_core.train.runner import Result, execute
 from zoo_core.tune.report import SearchDisplay, best_trial, write_recipe, write_search_report
 from zoo_core.tune.search import Search, SearchPlan, SearchSettings, Trial, decide
@@ -151,7 +152,8 @@ def best_recipe(plan: SearchPlan, best: Trial) -> Recipe:
     if plan.kind == "sweep":
         return recipe
     epochs = recipe.epochs
-    if recipe.schedule == "constant":  # otherwise the schedule belongs to its epochs
+    counted = "epochs" in honoured(trainer_of(plan.entry))
+    if counted and recipe.schedule == "constant":  # else the schedule belongs to its epochs
         epochs = max(best.epoch or 1, math.ceil(recipe.warmup))
     return replace(
         recipe, epochs=epochs, subset=1.0, validation_fraction=0.0, patience=0, restore_best=False

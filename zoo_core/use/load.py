@@ -18,7 +18,7 @@ from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import registry
 from zoo_core.weights.references import locate, obtain
-from zoo_core.weights.verify import Verified, check, model_of, spec_of
+from zoo_core.weights.verify import Verified, assemble, check, fits, model_of, spec_of
 
 PROBES = 4  # images that the published model must answer exactly as the run's does
 NEEDED = {  # capability -> what a model without it does not declare
@@ -94,7 +94,8 @@ def load_model(
         tensors, classes, metrics = fitting(tensors, spec), (), {}
         new = ", ".join(name for name in spec if name not in tensors)
         say(f"{located.reference}: {len(tensors)} of {len(spec)} tensors; new: {new}.")
-    model = framework.assemble(entry, config, tensors, device=device, dtype=dtype)
+    built_by = entry, config, framework
+    model = assemble(built_by, tensors, located, device=device, dtype=dtype)
     model.zoo = About(
         entry, freeze(config), classes, weights.preprocess, freeze(metrics), weights.sha256,
         located.source, located.dataset,
@@ -107,7 +108,7 @@ def fitting(tensors: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> dict[
     return {
         name: array
         for name, array in tensors.items()
-        if name in spec and tuple(array.shape) == tuple(spec[name][0])
+        if name in spec and fits(array.shape, spec[name][0])
     }
 
 

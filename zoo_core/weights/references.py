@@ -171,8 +171,8 @@ def of_run(run: Run, reference: str = "") -> Located:
             source=str(run.path),
             path=run.model_file,
             distribution=model["distribution"],
-            data_options=document["recipe"]["data"],
-            task_options=document["recipe"]["task"],
+            data_options=document["recipe"].get("data", {}),
+            task_options=document["recipe"].get("task", {}),
             metrics={
                 f"{split}_{name}": value
                 for name, value in figures.items()

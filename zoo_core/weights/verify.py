@@ -8,7 +8,7 @@ WeightsError, and nothing of the file is used.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,7 @@ from zoo_core.io.files import digest_of, open_regular
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import FLOATS, Header, read_arrays, read_header
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Framework, TensorSpec, check_options, framework_of
+from zoo_core.spec.framework import Framework, Shape, TensorSpec, check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import registry
 from zoo_core.weights.manifest import Value
@@ -125,7 +125,26 @@ def check(located: Located, *, tensors_only: bool = False) -> Verified:
         except (UnknownName, MissingDependency) as error:
             built_by = error
     tensors = _check_tensors(located.path, header, arrays, spec, located.dtype)
+    if not isinstance(built_by, ZooError) and any(None in s for s, _ in (spec or {}).values()):
+        assemble(built_by, tensors, located)  # only the model knows whether they agree
     return Verified(located, digest, size, header, tensors, preprocess, built_by)
+
+
+def assemble(built_by: Model, tensors: Mapping[str, Any], located: Located, **how: Any) -> Any:
+    """The model with these tensors; its reason to refuse them becomes one sentence."""
+    entry, config, framework = built_by
+    try:
+        return framework.assemble(entry, config, tensors, **how)
+    except ValueError as error:
+        raise WeightsError(f"{located.path} does not fit the model: {error}", CHANGED) from error
+
+
+def fits(shape: Sequence[int], wanted: Shape) -> bool:
+    """Whether a tensor has the shape that is needed; None there is any size but 0."""
+    # A size of 0 would allow absurd other sizes in a small file; otherwise the file bounds them.
+    return len(shape) == len(wanted) and all(
+        size > 0 if need is None else size == need for size, need in zip(shape, wanted, strict=True)
+    )
 
 
 def read_tensors(path: Path, *, sha256: str = "", size: int | None = None) -> Arrays:
@@ -187,8 +206,9 @@ def _check_tensors(
     tensors = {}
     for name, (kind, shape, _, _) in header.places.items():
         wanted, array = spec[name] if spec is not None else (shape, kind), arrays[name]
-        if shape != tuple(wanted[0]):
-            what = f"{name} has the shape {list(shape)}, and {list(wanted[0])} is needed"
+        if not fits(shape, wanted[0]):
+            needed = ", ".join("any" if size is None else str(size) for size in wanted[0])
+            what = f"{name} has the shape {list(shape)}, and [{needed}] is needed"
             raise WeightsError(f"{path} does not fit the model: {what}", CHANGED)
         expected = (dtype or kind) if kind in FLOATS and wanted[1] in FLOATS else wanted[1]
         if kind != expected:

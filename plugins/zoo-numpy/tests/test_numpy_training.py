@@ -156,7 +156,7 @@ def test_a_loss_that_is_no_number_stops_it_with_a_sentence():
 @pytest.mark.parametrize(
     ("settings", "device", "reason"),
     [
-        ({"compile": True}, "auto", "nothing to compile"),
+        ({"compile": True}, "auto", "does not use compile"),
         ({"precision": "bfloat16"}, "auto", "bfloat16"),
         ({}, "cuda", "no device 'cuda'"),
         ({"task": {"loss": "hinge"}}, "cpu", "task.loss of model 'fcn_numpy' cannot be 'hinge'"),

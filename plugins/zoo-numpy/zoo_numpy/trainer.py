@@ -6,6 +6,7 @@ A model's class takes its options and a `generator`, from which all its weights 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
@@ -21,8 +22,14 @@ OPTIMIZERS = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW}
 class NumpyTrainer(zoo.Trainer):
     """What zoo.Trainer leaves to a framework."""
 
-    backend = "numpy"
+    honours = zoo.Loop.honours | {
+        "optimizer", "momentum", "weight_decay", "label_smoothing", "clip_grad", "init",
+    }  # fmt: skip
     task_options = {"loss": LOSSES}
+
+    def assemble(self, *given: Any, **how: Any) -> nn.Module:
+        model: nn.Module = super().assemble(*given, **how)
+        return model.eval()
 
     def fit(self, job: zoo.Job) -> zoo.Fitted:
         model = self.build(job.entry, {**job.config, "generator": default_rng(job.recipe.seed)})
@@ -50,6 +57,7 @@ class NumpyLearner(zoo.Learner):
 
     @np.errstate(all="ignore")  # the loop reports a loss that is not a number
     def step(self, batch: zoo.Batch, place: zoo.Position) -> None:
+        self.model.train()
         for number, layer in enumerate(self.model.modules()):
             if isinstance(layer, nn.Dropout):
                 # It depends on the position alone, so that there is no generator state to save.

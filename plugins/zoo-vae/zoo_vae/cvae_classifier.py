@@ -29,6 +29,7 @@ class CVAEClassifierTask(Conditional):
     """gamma * cross-entropy + squared error + beta * KL."""
 
     options = {"beta": 1.0, "gamma": 50.0}
+    smooths = True
 
     def losses(self, model: Any, batch: zoo.Batch) -> dict[str, Tensor]:
         features = model.encoder(batch.images)
