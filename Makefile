@@ -17,7 +17,7 @@ EDITABLE := -e . $(foreach plugin,$(PLUGINS),-e $(patsubst %/,%,$(dir $(plugin))
 # Compiled bytecode halves the start-up, and this variable would stop Python from keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-often test-slow lint manifest clean
+.PHONY: install demo test test-often test-slow lint manifest docs clean
 
 install: $(READY)
 
@@ -69,6 +69,10 @@ lint: $(READY)
 # weights_manifest.json again, from the lists of the plugins here; docs/weights.md says more.
 manifest: $(READY)
 	ZOO_MANIFEST=weights_manifest.json $(BIN)/python -c "from zoo_core.publish.publish import list_shipped; list_shipped()"
+
+# docs/reference again, a page for each public class.
+docs: $(READY)
+	$(BIN)/python docs/reference.py
 
 # constraints.txt pins what everybody tests with; the plugins themselves ask for ranges only.
 $(READY): pyproject.toml $(PLUGINS) constraints.txt requirements-dev.txt Makefile
