@@ -12,6 +12,7 @@ from support import ROOT, environment
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLES = ROOT / "docs" / "examples"
 EXAMPLE = EXAMPLES / "zoo-mixer"
+ENGINE = EXAMPLES / "zoo-ssh"
 TRAINERS = [EXAMPLES / "zoo-knn", EXAMPLES / "zoo-sklearn"]
 
 
@@ -30,7 +31,7 @@ def uv(*arguments: object) -> None:
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Every package of this repository, built as it would be for publishing."""
     folder = tmp_path_factory.mktemp("wheels")
-    for package in (ROOT, *PLUGINS, EXAMPLE, *TRAINERS):
+    for package in (ROOT, *PLUGINS, EXAMPLE, ENGINE, *TRAINERS):
         uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable,
            "--out-dir", folder, package)  # fmt: skip
     return {wheel.name.partition("-")[0]: wheel for wheel in folder.glob("*.whl")}
@@ -158,6 +159,19 @@ def test_each_example_of_a_trainer_keeps_its_promises_without_torch(trainers_ven
     said = trainers_venv.run("-m", "pytest", "-v", "-p", "no:cacheprovider", str(package / "tests"))
     assert "-recipes] PASSED" in said and "-training] PASSED" in said
     assert "skipped" not in said and "warning" not in said
+
+
+def test_the_example_of_an_engine_keeps_its_promises(wheels, tmp_path):
+    """Beside this environment, which has models to search: pieces, hosts and a whole search."""
+    site = tmp_path / "site"
+    uv("pip", "install", "--python", sys.executable, "--no-deps", "--target", site,
+       wheels["zoo_ssh"])  # fmt: skip
+    how = {"capture_output": True, "text": True, "env": environment(PYTHONPATH=str(site))}
+    check = [sys.executable, "-m", "zoo", "plugin", "check", "zoo-ssh"]
+    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", ENGINE / "tests"]
+    for command in (check, tests):
+        done = subprocess.run(command, cwd=tmp_path, **how)
+        assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from zoo_core.use.generate import Generator as Generator
     from zoo_core.use.load import load as load
 
-__getattr__, _names = lazy(
+__getattr__, __dir__, __all__ = lazy(
     globals(),
     {
         "zoo_core.api": "create evaluate generate info list_models predict sweep train tune",
@@ -102,9 +102,5 @@ __getattr__, _names = lazy(
         "zoo_core.use.generate": "Generator",
         "zoo_core.use.load": "load",
     },
+    "__version__",
 )
-__all__ = [*_names, "__version__"]  # noqa: PLE0604 - the table above is the list
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazy(page: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
-    """The `__getattr__` of a module and its names; homes: modules, and the names in each."""
+def lazy(
+    page: dict[str, Any], homes: Mapping[str, str], *more: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a module; homes: modules, and the names in each."""
     home = {name: module for module, names in homes.items() for name in names.split()}
 
     def find(name: str) -> Any:
@@ -18,4 +20,5 @@ def lazy(page: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str]
         value = page[name] = getattr(importlib.import_module(home[name]), name)
         return value
 
-    return find, [*home]
+    names = [*home, *more]
+    return find, lambda: sorted(names), names

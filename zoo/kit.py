@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.spec.settings import parse_settings as parse_settings
 
-__getattr__, __all__ = lazy(
+__getattr__, __dir__, __all__ = lazy(
     globals(),
     {
         "zoo_core.cli.options": "PATH dataset_option device_option model_argument output_option "
@@ -72,7 +72,3 @@ __getattr__, __all__ = lazy(
         "zoo_core.spec.settings": "parse_settings",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

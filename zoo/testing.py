@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zoo_core.testing.suite import checks_of as checks_of
     from zoo_core.torch.checks import check_export as check_export
 
-__getattr__, __all__ = lazy(
+__getattr__, __dir__, __all__ = lazy(
     globals(),
     {
         "zoo_core.cli.main": "main",
@@ -32,7 +32,3 @@ __getattr__, __all__ = lazy(
         "zoo_core.torch.checks": "check_export",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -136,7 +136,11 @@ class BlockStore:
             writer.release()
 
     def _prepare(self, layout: Layout) -> None:
-        """Make the file ready for blocks, and forget those that are not what they were."""
+        """Make the file ready for blocks, and forget those that are not what they were.
+
+        A writer that joins later does this too and disturbs nobody: it writes the same, and checks
+        only blocks that count, which nobody writes any more.
+        """
         if self.record.exists():
             self.record.read_bytes()  # do not start anew because a disk cannot be read
         progress = self.progress()
@@ -233,7 +237,7 @@ class BlockStore:
     def remove(self) -> int:
         """Delete it, and say how many bytes that were; UsageError while somebody computes it."""
         with locked(self.path):
-            if not all(map(_claimed, self._claims())):
+            if not all(map(_try_claim, self._claims())):
                 what = f"{self.path.stem} is being computed by another process"
                 raise UsageError(what, "stop that process first")
             used = self.bytes
@@ -273,7 +277,7 @@ class Writer:
             self.progress = self._store._begun()
             for block in self.progress.missing:
                 path = self._store.path
-                if lock := _claimed(path.with_name(f".{path.stem}.{block}.claim")):
+                if lock := _try_claim(path.with_name(f".{path.stem}.{block}.claim")):
                     self._held[block] = lock
                     return block
         return None
@@ -284,6 +288,7 @@ class Writer:
         rows, size = self.rows(block), self._layout.row_bytes
         if len(data) != len(rows) * size:
             raise ValueError(f"{len(data)} bytes are not {len(rows)} rows of {size} bytes")
+        # Without the lock: blocks do not overlap, so writers wait for each other only to count.
         with self._store.part.open("r+b") as file:
             file.seek(len(self._layout.before) + rows.start * size)
             file.write(data)
@@ -304,12 +309,14 @@ class Writer:
                     self._let_go(block)
 
     def _let_go(self, block: int) -> None:
+        # Under the lock of the store nobody asks for a claim, so its file can go: deleted at any
+        # other time, it could give one block to two writers.
         lock = self._held.pop(block)
         lock.release()
         Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def _claimed(path: Path) -> FileLock | None:
+def _try_claim(path: Path) -> FileLock | None:
     """The lock of a claim, if no living process has it; asked under the lock of the store only."""
     lock = FileLock(path, thread_local=False)
     with suppress(Timeout):

@@ -27,7 +27,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
-        with temporary.open("rb+") as file:
+        with temporary.open("rb+") as file:  # Windows flushes no file that is open to read
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
@@ -96,7 +96,7 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(lock_of(path))
     try:
-        lock.acquire(timeout=0.2)
+        lock.acquire(timeout=0.2)  # most are held for a moment: only who waits longer is told
     except Timeout:
         if waiting:
             waiting()
