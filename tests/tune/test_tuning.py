@@ -25,6 +25,10 @@ SMALL = [
     "--dataset", "synthetic", "--set", "data.train_size=300", "--set", "data.test_size=60",
     "--set", "model.hidden=16", "--set", "batch_size=50", "--subset", "1",
 ]  # fmt: skip
+QUICK = [  # without torch, and at random
+    "fcn_numpy", "--dataset", "synthetic", "--set", "data.train_size=300",
+    "--set", "data.test_size=60", "--set", "model.hidden=16", "--searcher", "random", "--trials", "2", "--no-prune",
+]  # fmt: skip
 DRIVER = Path(__file__).with_name("kill_driver.py")
 
 
@@ -271,9 +275,8 @@ def test_an_engine_that_nobody_has_and_resources_that_mean_nothing_are_refused(z
 
 
 def test_ctrl_c_ends_the_workers_of_a_search_too(tmp_path):
-    command = [sys.executable, "-m", "zoo", "tune", "mlp", *SMALL, "--epochs", "4000"]
     process = subprocess.Popen(
-        [*command, "--patience", "4000", "--trials", "2", "--workers", "2"],
+        [sys.executable, "-m", "zoo", "tune", *QUICK, "--epochs", "4000", "--workers", "2"],
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
@@ -292,9 +295,8 @@ def test_ctrl_c_ends_the_workers_of_a_search_too(tmp_path):
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_here):
-    command = [sys.executable, "-m", "zoo", "tune", "mlp", *SMALL, "--epochs", "4000"]
     process = subprocess.Popen(
-        [*command, "--patience", "4000", "--trials", "2"],
+        [sys.executable, "-m", "zoo", "tune", *QUICK, "--epochs", "4000"],
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
