@@ -27,7 +27,8 @@ SMALL = [
 ]  # fmt: skip
 QUICK = [  # without torch, and at random
     "fcn_numpy", "--dataset", "synthetic", "--set", "data.train_size=300",
-    "--set", "data.test_size=60", "--set", "model.hidden=16", "--searcher", "random", "--trials", "2", "--no-prune",
+    "--set", "data.test_size=60", "--set", "model.hidden=16", "--searcher", "random",
+    "--trials", "2", "--no-prune",
 ]  # fmt: skip
 DRIVER = Path(__file__).with_name("kill_driver.py")
 
