@@ -67,16 +67,10 @@ def train(
     from zoo_core.train.runner import train as run
 
     return run(
-        model,
-        dataset,
-        recipe=recipe,
-        settings={**(settings or {}), **changes},
-        device=device,
-        runs=Path(runs) if runs else None,
-        quiet=quiet,
-        command="zoo.train(...)",
+        model, dataset, recipe=recipe, settings={**(settings or {}), **changes}, device=device,
+        runs=Path(runs) if runs else None, quiet=quiet, command="zoo.train(...)",
         report=write_report,
-    )
+    )  # fmt: skip
 
 
 def tune(
@@ -174,8 +168,7 @@ def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -
     from zoo_core.use.generate import load_sampler, sampler_of
     from zoo_core.use.load import loaded
 
-    named = isinstance(run, str | Path)
-    source = load_sampler(str(run))[0] if named else sampler_of(loaded(run))
+    source = load_sampler(str(run))[0] if isinstance(run, str | Path) else sampler_of(loaded(run))
     return source.sample(count, seed, condition).images
 
 

@@ -45,7 +45,7 @@ def examine(*, network: bool = True) -> Iterator[Diagnosis]:
     for check in (_plugins, _extras, _torch, _folders, _weights, _clients):
         yield from check()
     if network:
-        yield from _hub()
+        yield _hub()
 
 
 def _plugins() -> Iterator[Diagnosis]:
@@ -109,9 +109,8 @@ def _folders() -> Iterator[Diagnosis]:
             words = f"{folder} cannot be written: {error.strerror or error}"
             yield Diagnosis(about, "problem", words, f"{setting} chooses another folder")
             continue
-        words, hint = f"{folder}; {holds}{size(free)} free", ""
-        if free < LITTLE:
-            hint = f"zoo cache clear, or choose another with {setting}"
+        words = f"{folder}; {holds}{size(free)} free"
+        hint = f"zoo cache clear, or choose another with {setting}" if free < LITTLE else ""
         yield Diagnosis(about, "note" if hint else "ok", words, hint)
 
 
@@ -133,32 +132,28 @@ def _clients() -> Iterator[Diagnosis]:
     yield Diagnosis("registries", "ok" if found else "note", words)
 
 
-def _hub() -> Iterator[Diagnosis]:
+def _hub() -> Diagnosis:
     from zoo_core.io.net import check_reachable
     from zoo_core.weights.repository import endpoint, offline
 
     if offline():
-        yield Diagnosis("hub", "note", "not asked, because HF_HUB_OFFLINE is set")
-        return
+        return Diagnosis("hub", "note", "not asked, because HF_HUB_OFFLINE is set")
     try:
         check_reachable(endpoint())
     except SourceUnavailable as error:
         hint = "weights in packages and in the cache load without it"
         if os.environ.get("HF_ENDPOINT"):
             hint += "; HF_ENDPOINT chooses the hub"
-        yield Diagnosis("hub", "note", str(error), hint)
-        return
+        return Diagnosis("hub", "note", str(error), hint)
     from huggingface_hub import HfApi, get_token
 
     if not get_token():
         words = f"{endpoint()} is reachable; no token, so public weights only"
-        yield Diagnosis("hub", "ok", words, "hf auth login, to publish")
-        return
+        return Diagnosis("hub", "ok", words, "hf auth login, to publish")
     try:
         name = HfApi(endpoint=endpoint()).whoami()["name"]
-    except Exception as error:  # of three libraries, see hub/hf.py
+    except Exception as error:  # of three libraries, see weights/repository.py
         words = f"{endpoint()} does not accept your token: {describe(error)[:200]}"
         hint = "hf auth login; a bad token blocks public weights too"
-        yield Diagnosis("hub", "problem", words, hint)
-    else:
-        yield Diagnosis("hub", "ok", f"{endpoint()} is reachable; signed in as {name}")
+        return Diagnosis("hub", "problem", words, hint)
+    return Diagnosis("hub", "ok", f"{endpoint()} is reachable; signed in as {name}")

@@ -20,11 +20,8 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
     """Write a package for a model, a dataset or a trainer; its folder, and the files in it."""
     name = name.removeprefix("zoo-")
     if NAME.fullmatch(name) is None:
-        raise UsageError(
-            f"{name!r} cannot name a plugin: a lower-case letter, then letters and digits with "
-            "single - or _ between them",
-            "zoo plugin new mixer",
-        )
+        rule = "a lower-case letter, then letters and digits with single - or _ between them"
+        raise UsageError(f"{name!r} cannot name a plugin: {rule}", "zoo plugin new mixer")
     words = name.replace("-", "_")
     taken = {"zoo-core", *(record.distribution for record in load_plugins().records)}
     if keyword.iskeyword(words) or f"zoo-{name.replace('_', '-')}" in taken:

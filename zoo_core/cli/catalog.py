@@ -119,10 +119,8 @@ def find(name: str) -> ModelEntry | DatasetEntry | TrainerEntry:
                 return catalog.get(name)
         model, dot, _ = name.rpartition(".")
         if dot and model in known.models:
-            raise UnknownName(
-                f"{name!r} is not a model but weights of one",
-                f"zoo info {model} shows the model, zoo list --weights {name} what they scored",
-            ) from None
+            hint = f"zoo info {model} shows the model, zoo list --weights {name} what they scored"
+            raise UnknownName(f"{name!r} is not a model but weights of one", hint) from None
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -166,11 +167,10 @@ def verify(names: tuple[str, ...]) -> Answer:
         for request, path in found:
             problem = ""
             try:
-                datasets.verify_cached(request, path)
+                with os_errors(f"{path} cannot be read", DataError):
+                    datasets.verify_cached(request, path)
             except DataError as error:
                 problem = str(error)
-            except OSError as error:
-                problem = f"{path} cannot be read: {error.strerror}"
             name = request.label
             rows.append({"name": name, "ok": not problem, "path": path, "problem": problem})
             if problem and not failed:
@@ -231,8 +231,7 @@ def show(
     with os_errors(f"{path} could not be written"):
         width, height = write_sheet(path, images, captions, columns=columns, title=title)
     document = {"path": path, "split": split, "pictures": len(picked)}
-    made = f"{len(picked)} images, {width} x {height}"
-    return Answer(document, f"Wrote {path}: {made}.")
+    return Answer(document, f"Wrote {path}: {len(picked)} images, {width} x {height}.")
 
 
 def one_of_each(split: Split, count: int) -> list[int]:
@@ -252,10 +251,9 @@ def parsed(assignments: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             raise OptionError(f"--set {text} has no value", "write --set image_size=64")
-        try:
+        options[name.removeprefix("data.")] = value
+        with suppress(ValueError):
             options[name.removeprefix("data.")] = json.loads(value)
-        except ValueError:
-            options[name.removeprefix("data.")] = value
     return options
 
 

@@ -9,15 +9,7 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.options import (
-    complete_models,
-    completion,
-    dataset_option,
-    device_option,
-    output_option,
-    quiet_option,
-    set_option,
-)
+from zoo_core.cli import options
 from zoo_core.cli.output import Answer, group, note, print_fields, print_table
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.features import FeatureFile, beyond, export_features, find_features, kept
@@ -26,7 +18,7 @@ from zoo_core.io.errors import DataError, UsageError
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override, parse_settings
 
-complete_features = completion(lambda ctx: [file.id for file in kept()])
+complete_features = options.completion(lambda ctx: [file.id for file in kept()])
 ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete_features)
 
 
@@ -138,11 +130,11 @@ def remove(ids: tuple[str, ...], max_size: str) -> Answer:
 
 
 @features_command.command()
-@click.argument("model", shell_complete=complete_models)
-@dataset_option
-@set_option("As for zoo train: model.NAME, preprocess.NAME, augment.")
-@device_option
-@quiet_option
+@click.argument("model", shell_complete=options.complete_models)
+@options.dataset_option
+@options.set_option("As for zoo train: model.NAME, preprocess.NAME, augment.")
+@options.device_option
+@options.quiet_option
 def compute(
     model: str, dataset: str, assignments: tuple[str, ...], device: str, quiet: bool
 ) -> Answer:
@@ -173,8 +165,8 @@ def compute(
 
 @features_command.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete_features)
-@output_option(".npz", ".safetensors", required=True,
-               help="A file that ends in .npz or .safetensors.")  # fmt: skip
+@options.output_option(".npz", ".safetensors", required=True,
+                       help="A file that ends in .npz or .safetensors.")  # fmt: skip
 def export(ids: tuple[str, ...], output: Path) -> Answer:
     """Write features and labels for other programs, scikit-learn for example.
 

@@ -52,8 +52,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
             module = importlib.import_module(f"zoo_core.cli.{COMMANDS[name][0]}")
-            command = getattr(module, f"{name}_command")
-            assert isinstance(command, click.Command)
+            command: click.Command = getattr(module, f"{name}_command")
             return command
         if name.startswith("-"):
             return None  # click says that there is no such option

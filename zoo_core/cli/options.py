@@ -27,8 +27,7 @@ def completion(names: Callable[[click.Context], Iterable[str]]) -> Complete:
 def _labels(sort: str) -> list[str]:
     from zoo_core.spec.registry import registry
 
-    labels: list[str] = getattr(registry(), sort).labels()
-    return labels
+    return list(getattr(registry(), sort).labels())
 
 
 def _runs(ctx: click.Context) -> list[str]:
@@ -88,22 +87,11 @@ def output_option(*suffixes: str, help: str, **settings: Any) -> Decorator:
     )
 
 
-def _above_zero(ctx: click.Context, param: click.Parameter, value: float) -> float:
-    if value <= 0:
-        raise click.UsageError(f"{param.opts[0]} must be above 0 seconds")
-    return value
-
-
 checkpoint_option = click.option(
-    "--checkpoint-every",
-    "checkpoint_seconds",
-    type=float,
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    callback=_above_zero,
+    "--checkpoint-every", "checkpoint_seconds", type=click.FloatRange(0, min_open=True),
+    default=30.0, show_default=True, metavar="SECONDS",
     help="Save this often; a kill costs at most this.",
-)
+)  # fmt: skip
 
 
 def _amounts(ctx: click.Context, param: click.Parameter, value: str) -> dict[str, float]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from textwrap import wrap
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 import click
 
@@ -32,11 +32,7 @@ class Answer:
 
 
 class Command(click.Command):
-    """A command that returns an Answer, which `--json` prints as JSON.
-
-    Its docstring is its help; the examples at the end of it stand at the end of the help. Without
-    `json_help` it has no --json.
-    """
+    """What `command` makes; the examples in its docstring stand at the end of the help."""
 
     def __init__(self, name: str | None, json_help: str = "Print JSON.", **settings: Any) -> None:
         help = inspect.cleandoc(settings.pop("help", None) or "")
@@ -134,10 +130,8 @@ def print_table(
     lines = []
     for *cells, text in zip(*(table[column] for column in (*fixed, last)), strict=True):
         parts = wrap(text, room) if width(text) > room else [text]
-        start = "".join(
-            _padded(cell, widths[column], column) + "  "
-            for cell, column in zip(cells, fixed, strict=True)
-        )
+        padded = [_padded(cell, widths[c], c) + "  " for cell, c in zip(cells, fixed, strict=True)]
+        start = "".join(padded)
         lines.append(start + _padded(parts[0], min(widths[last], room), last))
         lines += [" " * width(start) + part for part in parts[1:]]
     lines[0] = click.style(lines[0].rstrip(), bold=True)  # click takes the style away in a pipe
@@ -156,10 +150,7 @@ def width(text: str) -> int:
     """How many columns of a terminal a text takes: Chinese and Japanese signs take two each."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
-        for c in text
-    )
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
 
 
 def _padded(cell: str, to: int, column: str) -> str:

@@ -18,10 +18,8 @@ def find(name: str) -> click.Command:
     entry = registry().commands.get(name)
     command = resolve(entry.target, _in_words(entry))
     if not isinstance(command, click.Command):
-        raise PluginError(
-            f"{_in_words(entry)} names {entry.target!r}, which is not a click command",
-            "its author makes one with @zoo.kit.command()",
-        )
+        what = f"{_in_words(entry)} names {entry.target!r}, which is not a click command"
+        raise PluginError(what, "its author makes one with @zoo.kit.command()")
     return command
 
 
@@ -44,10 +42,8 @@ def refused() -> list[str]:
         ways = [f"zoo {qualified_name(e)}" for e in entries if plugin_of(e) != BUILTIN]
         if len(entries) > 1:
             runs = "none of them" if len(ways) == len(entries) else "the built-in one"
-            sentences.append(
-                f"Command {name!r} is provided by {' and by '.join(map(origin, entries))}: "
-                f"zoo {name} runs {runs}; write {' or '.join(ways)}."
-            )
+            who = f"Command {name!r} is provided by {' and by '.join(map(origin, entries))}"
+            sentences.append(f"{who}: zoo {name} runs {runs}; write {' or '.join(ways)}.")
     return sentences
 
 

@@ -72,11 +72,8 @@ def contributions(record: PluginRecord) -> dict[str, list[str]]:
 
 def provides(record: PluginRecord) -> str:
     listeners = [hook for hook in record.hooks if hook.startswith(("zoo_run", "zoo_epoch"))]
-    words = {
-        **contributions(record),
-        "weights": record.entries("manifests"),
-        "listens to": listeners,
-    }
+    weights = record.entries("manifests")
+    words = {**contributions(record), "weights": weights, "listens to": listeners}
     return "; ".join(f"{sort}: {', '.join(names)}" for sort, names in words.items() if names) or "-"
 
 
@@ -108,13 +105,8 @@ def plugin_command() -> None:
 @click.option("--model", "sort", flag_value="model", default=True, help="A model (default).")
 @click.option("--dataset", "sort", flag_value="dataset", help="A dataset.")
 @click.option("--trainer", "sort", flag_value="trainer", help="A trainer and a model for it.")
-@click.option(
-    "--to",
-    "parent",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    help="Folder to make it in (default: here).",
-)
+@click.option("--to", "parent", type=click.Path(path_type=Path, file_okay=False), default=Path(),
+              help="Folder to make it in (default: here).")  # fmt: skip
 def new(name: str, sort: str, parent: Path) -> Answer:
     """Write a small, complete, installable plugin package.
 

@@ -19,12 +19,9 @@ from zoo_core.weights.repository import CARD, CONFIG, MODEL
 
 @command()
 @click.argument("run", required=False, shell_complete=complete_runs)
-@click.option(
-    "--to",
-    required=True,
-    help="hf:ORG/NAME, file:FOLDER for a disk that you share, "
-    "or package:FOLDER to ship them with a plugin. With --all hf:ORG or file:FOLDER.",
-)
+@click.option("--to", required=True,
+              help="hf:ORG/NAME, file:FOLDER for a disk that you share, or package:FOLDER to ship "
+              "them with a plugin. With --all hf:ORG or file:FOLDER.")  # fmt: skip
 @click.option("--all", "everything", is_flag=True,
               help="All weights that plugins bring along, a repository each.")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True,
@@ -35,12 +32,8 @@ from zoo_core.weights.repository import CARD, CONFIG, MODEL
               help="With the frozen backbone inside, not just its digest.")  # fmt: skip
 @click.option("--private", is_flag=True, help="If the repository is new, make it a private one.")
 @click.option("--message", default="", help="Message of the commit.")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float16"]),
-    default="float32",
-    help="Dtype of the file, for package: only; figures are measured again.",
-)
+@click.option("--dtype", type=click.Choice(["float32", "float16"]), default="float32",
+              help="Dtype of the file, for package: only; figures are measured again.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show the files and the card; publish nothing.")
 @runs_option
 def publish_command(
@@ -165,6 +158,6 @@ def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str,
     def show() -> None:
         new = sum(one["new"] for one in done)
         note(f"{new} new, {len(done) - new} were there; all {len(done)} pulled again and checked.")
-        print_table(["name", "source"], [[one["name"], one["source"]] for one in done])
+        print_table(["name", "source"], done)
 
     return Answer(done, show)

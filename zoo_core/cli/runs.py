@@ -11,27 +11,12 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.options import (
-    complete_runs,
-    complete_trained,
-    matches,
-    output_option,
-    runs_option,
-    yes_option,
-)
+from zoo_core.cli import options
 from zoo_core.cli.output import Answer, Group, command, group, note, print_table
 from zoo_core.io.console import duration, figure, label, percent, size, warn
 from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.runs.run import Run, runs_root
-from zoo_core.runs.summary import (
-    QUIET,
-    Summary,
-    curves_of,
-    labels,
-    reading,
-    summarize,
-    summarize_any,
-)
+from zoo_core.runs.summary import QUIET, Summary, labels, read_curves, summarize, summarize_any
 
 MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
@@ -49,7 +34,7 @@ class TextOrCommand(Group):
     cls=TextOrCommand, invoke_without_command=True, subcommand_metavar="", json_help="Print JSON."
 )
 @click.argument("text", default="")
-@runs_option
+@options.runs_option
 @click.pass_context
 def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | None:
     """List the runs, newest last.
@@ -65,7 +50,7 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
         return None
     root = runs_root(runs)
     every = [summarize_any(run) for run in Run.every(root)]
-    found = [s for s in every if matches(text, s.run, s.model, s.dataset, s.shown_status)]
+    found = [s for s in every if options.matches(text, s.run, s.model, s.dataset, s.shown_status)]
     empty = f"None of the {len(every)} runs in {root} matches."
     if not every:
         empty = f"There are no runs in {root}. zoo train MODEL makes one."
@@ -82,10 +67,8 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
             if s.error:
                 click.echo(f"\n{s.run} is {s.status}: {s.error.rstrip('.')}.")
         if any(s.shown_status == "running?" for s in found):
-            note(
-                f"\nrunning?: nothing was written for {QUIET // 60} minutes. Either it is slow, or "
-                "it was killed; zoo train --resume RUN continues it."
-            )
+            why = "Either it is slow, or it was killed; zoo train --resume RUN continues it."
+            note(f"\nrunning?: nothing was written for {QUIET // 60} minutes. {why}")
 
     return Answer(found, show)
 
@@ -114,9 +97,9 @@ def known(value: float | None, form: Callable[[Any], str]) -> str | None:
 
 @runs_command.command(json_help="")
 @click.argument("references", metavar="RUN...", nargs=-1, required=True,
-                shell_complete=complete_runs)  # fmt: skip
-@runs_option
-@yes_option
+                shell_complete=options.complete_runs)  # fmt: skip
+@options.runs_option
+@options.yes_option
 def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> None:
     """Delete runs with all that is in them: weights, metrics, report.
 
@@ -137,8 +120,8 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> None:
 
 
 @command()
-@click.argument("run", shell_complete=complete_runs)
-@runs_option
+@click.argument("run", shell_complete=options.complete_runs)
+@options.runs_option
 def report_command(run: str, runs: Path | None) -> Answer:
     """Write the report of a run again.
 
@@ -158,9 +141,10 @@ def report_command(run: str, runs: Path | None) -> Answer:
 
 
 @command()
-@click.argument("references", metavar="RUN RUN...", nargs=-1, shell_complete=complete_trained)
-@output_option(".png", ".pdf", ".svg", default="compare.png", help="The plot to write.")
-@runs_option
+@click.argument("references", metavar="RUN RUN...", nargs=-1,
+                shell_complete=options.complete_trained)  # fmt: skip
+@options.output_option(".png", ".pdf", ".svg", default="compare.png", help="The plot to write.")
+@options.runs_option
 def compare_command(references: tuple[str, ...], output: Path, runs: Path | None) -> Answer:
     """Compare runs in one table and one plot.
 
@@ -261,11 +245,10 @@ def draw(output: Path, drawn: Sequence[tuple[Summary, Run]]) -> Path | None:
         note("No plot without matplotlib: pip install 'zoo-core[report]'")
         return None
     names = labels([run.read() for _, run in drawn], [run.name for _, run in drawn])
-    lines = []
-    for name, (summary, run) in zip(names, drawn, strict=True):
-        with reading(run):
-            curves = curves_of(run.metrics())
-        lines.append(Line(name, curves, summary.seconds, summary.accuracy))
+    lines = [
+        Line(name, read_curves(run), summary.seconds, summary.accuracy)
+        for name, (summary, run) in zip(names, drawn, strict=True)
+    ]
     with os_errors(f"{output} could not be written"):
         draw_comparison(output, lines)
     return output

@@ -35,12 +35,9 @@ def cache_command(ctx: click.Context) -> Answer | None:
         files, used = measure(cache_dir(kind))
         facts = {"files": files, "bytes": used, "path": cache_dir(kind)}
         rows.append({"cache": kind, "holds": holds, **facts})
-
-    def show() -> None:
-        shown = [row | {"size": size(row["bytes"])} for row in rows]
-        print_table(["cache", "holds", "#files", "#size", "path"], shown)
-
-    return Answer({"root": cache_root(), "caches": rows}, show)
+    shown = [row | {"size": size(row["bytes"])} for row in rows]
+    columns = ["cache", "holds", "#files", "#size", "path"]
+    return Answer({"root": cache_root(), "caches": rows}, lambda: print_table(columns, shown))
 
 
 @cache_command.command(json_help="")
@@ -74,11 +71,9 @@ def clear(kinds: tuple[str, ...], yes: bool) -> None:
 
 def measure(folder: Path) -> tuple[int, int]:
     """Number of files below a folder and their bytes. Symbolic links are not followed."""
-    files = used = 0
-    for path, _, names in os.walk(folder):
-        files += len(names)
-        used += sum((Path(path) / name).lstat().st_size for name in names)
-    return files, used
+    files = (Path(path) / name for path, _, names in os.walk(folder) for name in names)
+    sizes = [file.lstat().st_size for file in files]
+    return len(sizes), sum(sizes)
 
 
 @command()

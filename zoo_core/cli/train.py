@@ -102,8 +102,7 @@ def train_command(
         found = run_search(SearchSettings(model=model, dataset=dataset, train=True, **how)).trained
         assert found is not None
         return trained(found)
-    report = None if no_report else write_report
-    return trained(runner.train(model, dataset, report=report, **how))
+    return trained(runner.train(model, dataset, report=None if no_report else write_report, **how))
 
 
 def trained(result: Result) -> Answer:

@@ -127,9 +127,8 @@ def generate_command(
     if classifier:
         data = open_dataset(located.dataset, **located.data_options)
         distance = feature_distance(source, data, classifier, seed=seed, runs=runs)
-    kind = {".jpg": "jpeg"}.get(output.suffix, output.suffix[1:])
     with os_errors(f"{output} could not be written"):
-        write_sheet(output, samples.images, captions, columns=columns, title=title, kind=kind)
+        write_sheet(output, samples.images, captions, columns=columns, title=title)
     lines = []
     if distance:
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)

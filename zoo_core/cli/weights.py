@@ -110,13 +110,9 @@ def everything() -> list[dict[str, Any]]:
     """What plugins bring along and what is in the store; what no manifest names, by its digest."""
     listed = [weights for _, weights in all_weights()[0]]
     names = {weights.sha256: weights.name for weights in reversed(listed)}
-    packaged = {weights.sha256 for weights in listed if packaged_file(weights)}
-    digests = store.stored_digests() | packaged
-    here = sorted((names.get(digest, digest), digest) for digest in digests)
-    return [
-        verified(name if digest in names else str(cache_dir("weights") / f"{digest}.safetensors"))
-        for name, digest in here
-    ]
+    digests = store.stored_digests() | {one.sha256 for one in listed if packaged_file(one)}
+    here, folder = sorted(digests, key=lambda d: (names.get(d, d), d)), cache_dir("weights")
+    return [verified(names.get(d) or str(folder / f"{d}.safetensors")) for d in here]
 
 
 def verified(name: str, runs: Path | None = None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from zoo_core.data.ops import MovePlan, Ops
 from zoo_core.io.errors import OptionError, did_you_mean
 
 WORDS: dict[str, type[Augmentation]] = {}
+PIXELS = (1, 1 << 14)
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,6 @@ class Augmentation:
 
 def limited(low: float, high: float, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"limits": (low, high)})
-
-
-PIXELS = (1, 1 << 14)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from zoo_core.data.sources import Arrays
 from zoo_core.io.errors import DataError
 from zoo_core.spec.entries import DatasetEntry
 
+NAMES = ("train_images", "train_labels", "test_images", "test_labels")
+
 
 @dataclass(frozen=True, repr=False)
 class Split:
@@ -52,9 +54,6 @@ class Dataset:
     def split(self, name: str) -> Split | None:
         """The split called "train" or "test"; None where the dataset does not have it."""
         return {"train": self.train, "test": self.test}[name]
-
-
-NAMES = ("train_images", "train_labels", "test_images", "test_labels")
 
 
 @dataclass(frozen=True)

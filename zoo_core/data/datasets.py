@@ -150,11 +150,8 @@ def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.nd
         raise DataError(f"{path} is truncated or damaged: {error}") from error
 
 
-def verify_cached(
-    choice: DatasetChoice, path: Path | None = None, *, key: str | None = None
-) -> CheckedArrays:
+def verify_cached(choice: DatasetChoice, path: Path, key: str | None = None) -> CheckedArrays:
     """Read a cache file and hash every array again; raises DataError where something is wrong."""
-    path = path or choice.file
     record, arrays = read_cache(path)
     try:
         arrays["classes"], digests = record["classes"], record["digests"]
@@ -171,7 +168,7 @@ def _load_cached(
 ) -> CheckedArrays | None:
     """The cached dataset or None; clean: delete it if it is damaged, with the lock held."""
     try:
-        return verify_cached(choice, key=key)
+        return verify_cached(choice, choice.file, key)
     except (FileNotFoundError, NotADirectoryError):
         pass
     except StaleCache:
@@ -263,19 +260,16 @@ def _first(
                 raise error if isinstance(error, ZooError) else DataError(where + reason) from error
             report(f"{choice.label}: {source.name}: {reason}; skipped")
             tried += f"\n  {source.name}: {reason}"
-    raise DataError(
-        f"{choice.label} could not be fetched. Tried:{tried}",
-        "connect to a network, install what is missing, or name files that you have: "
-        f"zoo data fetch {choice.label} --from PATH",
-    )
+    hint = "connect to a network, install what is missing, or name files that you have"
+    hint += f": zoo data fetch {choice.label} --from PATH"
+    raise DataError(f"{choice.label} could not be fetched. Tried:{tried}", hint)
 
 
 def _dataset(choice: DatasetChoice, found: CheckedArrays) -> Dataset:
     arrays, channels = found.arrays, found.arrays["train_images"].shape[3]
 
     def split(part: str) -> Split:
-        labels = arrays.get(f"{part}_labels")
-        images = arrays[f"{part}_images"]
+        images, labels = arrays[f"{part}_images"], arrays.get(f"{part}_labels")
         return Split(images, None if labels is None else labels.astype(np.int64))
 
     def per_channel(values: tuple[float, ...]) -> tuple[float, ...]:

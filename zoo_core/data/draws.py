@@ -40,8 +40,7 @@ class Draws:
 
     def uniform(self, purpose: str, low: float = 0.0, high: float = 1.0) -> np.ndarray:
         """Numbers from low to below high."""
-        unit = (self.bits(purpose) >> np.uint64(11)) * 2.0**-53
-        return low + (high - low) * unit
+        return low + (high - low) * ((self.bits(purpose) >> np.uint64(11)) * 2.0**-53)
 
     def integers(self, purpose: str, low: int, high: int) -> np.ndarray:
         """Whole numbers from low to high, both included."""

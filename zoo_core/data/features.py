@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -129,20 +130,17 @@ class FeatureFile(BlockStore):
 
 def kept() -> list[FeatureFile]:
     """All features in the cache, complete or not; those that were used last come first."""
-    names = {
-        path.name.partition(".")[0]
-        for ending in (".json", SUFFIX, SUFFIX + ".part")
-        for path in cache_dir("features").glob(f"[!.]*{ending}")
-    }
-    files = [FeatureFile(cache_dir("features") / (name + SUFFIX)) for name in names]
+    folder, endings = cache_dir("features"), (".json", SUFFIX, SUFFIX + ".part")
+    found = [path.name for path in folder.glob("[!.]*") if path.name.endswith(endings)]
+    files = [FeatureFile(folder / (name + SUFFIX)) for name in {n.partition(".")[0] for n in found}]
     return sorted(files, key=lambda file: (-file.last_used, file.path.name))
 
 
 def find_features(reference: str) -> FeatureFile:
     """By id, by the beginning of it, or by the name of the file."""
-    name = Path(reference).name
-    named = [file for file in kept() if name in (file.path.name, file.path.stem)]
-    found = named or [file for file in kept() if file.id.startswith(reference)]
+    files, name = kept(), Path(reference).name
+    named = [file for file in files if name in (file.path.name, file.path.stem)]
+    found = named or [file for file in files if file.id.startswith(reference)]
     if len(found) > 1:
         raise UsageError(f"{reference!r} could be {' or '.join(file.id for file in found)}")
     if not found:
@@ -152,12 +150,9 @@ def find_features(reference: str) -> FeatureFile:
 
 def beyond(size: int) -> list[FeatureFile]:
     """What has to go so that the rest takes at most so many bytes: the longest unused."""
-    gone, used = [], 0
-    for file in kept():
-        used += file.bytes
-        if used > size:
-            gone.append(file)
-    return gone
+    files = kept()
+    used = accumulate(file.bytes for file in files)
+    return [file for file, total in zip(files, used, strict=True) if total > size]
 
 
 def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple[int, ...]]:

@@ -22,6 +22,9 @@ SUFFIXES = (
 )  # fmt: skip
 MOST_PIXELS = 1 << 26  # 67 million, 200 MB of RGB; more is a mistake or an attack
 GREY_MODES = frozenset(("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
+PAPER, INK, EDGE = (255, 255, 255), (60, 60, 67), (225, 225, 230)  # of a sheet
+GAP = 10
+SMALLEST = 84  # pixels that an image has on the sheet, at least
 
 
 def open_image(path: str | os.PathLike[str]) -> Image.Image:
@@ -90,11 +93,6 @@ def _flat(image: Image.Image) -> Image.Image:
     return image
 
 
-PAPER, INK, EDGE = (255, 255, 255), (60, 60, 67), (225, 225, 230)
-GAP = 10
-SMALLEST = 84  # pixels that an image has on the sheet, at least
-
-
 def write_sheet(
     path: Path,
     images: np.ndarray,
@@ -102,7 +100,6 @@ def write_sheet(
     *,
     columns: int | None = None,
     title: str = "",
-    kind: str = "png",
 ) -> tuple[int, int]:
     """Draw uint8 (n, h, w, c) row by row into a file; the sheet's size.
 
@@ -138,7 +135,7 @@ def write_sheet(
             place = (left + size[0] / 2, upper + size[1] + 3)
             draw.text(place, _fitted(below[number], size[0], font), INK, font=font, anchor="ma")
     with atomic_write(path) as temporary:
-        sheet.save(temporary, format=kind)
+        sheet.save(temporary, format=Image.registered_extensions()[path.suffix])
     return sheet.size
 
 

@@ -12,15 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.augment import (
-    CutMix,
-    Cutout,
-    Resize,
-    ResizedCrop,
-    mixing,
-    parse_augment,
-    stages,
-)
+from zoo_core.data.augment import CutMix, Cutout, Resize, ResizedCrop, mixing, parse_augment, stages
 from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws, permutation
 from zoo_core.data.ops import open_ops
@@ -50,9 +42,7 @@ class Batch:
         edges = [len(self) * number // parts for number in range(parts + 1)]
         cuts = [slice(start, end) for start, end in pairwise(edges) if end > start]
         given = {name: array for name, array in vars(self).items() if array is not None}
-        return [
-            replace(self, **{name: array[cut] for name, array in given.items()}) for cut in cuts
-        ]
+        return [replace(self, **{n: array[cut] for n, array in given.items()}) for cut in cuts]
 
     def targets(self, classes: int, smoothing: float = 0.0) -> np.ndarray:
         """What a model should say, (B, classes): mixed as NumPy's labels are, then smoothed."""
@@ -85,13 +75,9 @@ class Loader:
         channels_last: bool = False,
     ) -> None:
         self.indices = np.arange(len(split)) if indices is None else np.asarray(indices, np.int64)
-        self.labels = split.labels
-        self.batch_size = batch_size
-        self.preprocess = preprocess
-        self.mixup = mixup
-        self.seed = seed
-        self.shuffle = shuffle
-        self.drop_last = drop_last
+        self.labels, self.preprocess, self.mixup = split.labels, preprocess, mixup
+        self.batch_size, self.drop_last = batch_size, drop_last
+        self.seed, self.shuffle = seed, shuffle
         self.rank, self.world = shard
         if batch_size < 1 or not 0 <= self.rank < self.world:
             what = f"batch_size {batch_size} and shard {self.rank} of {self.world} are invalid"

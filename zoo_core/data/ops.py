@@ -13,6 +13,7 @@ from zoo_core.io.errors import OptionError
 from zoo_core.io.targets import resolve
 
 LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey: ITU-R 601, as in Pillow
+BLOCK = 100_000  # values to work on at a time: as floats they fit into a core's cache
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,6 @@ def open_ops(backend: str, device: Any = "cpu", channels_last: bool = False) -> 
         raise OptionError(f"backend must be torch or numpy, not {backend!r}")
     ops: Ops = resolve("zoo_core.torch.ops:open_torch_ops", "the loader")(device, channels_last)
     return ops
-
-
-BLOCK = 100_000  # values to work on at a time: as floats they fit into a core's cache
 
 
 class Ops:

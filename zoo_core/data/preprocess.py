@@ -135,7 +135,6 @@ class Preprocess:
         return self.finisher(ops)(images)
 
     def _stored(self, image: Any) -> np.ndarray:
-        """The image as the dataset would keep it."""
         shape = (self.stored_size, self.stored_size, self.stored_channels)
         if isinstance(image, np.ndarray):
             image = image[:, :, None] if image.ndim == 2 else image

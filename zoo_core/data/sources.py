@@ -77,6 +77,9 @@ FASHION_MNIST_MD5 = {
     "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
 }
 MNIST_SHAPE = (60_000, 10_000, 28)  # train, test, side
+ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
+LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB
+MOST_FILES = 100_000  # looked at in one folder tree
 MB = 1_000_000
 
 
@@ -97,8 +100,7 @@ def mnist() -> list[Source]:
 
 def fashion_mnist() -> list[Source]:
     debian = partial(apt_download, "dataset-fashion-mnist", size=31 * MB)
-    folders = ("FashionMNIST", "fashion-mnist")
-    read = partial(read_dataset, sets=[_idx_set()], prefer=folders)
+    read = partial(read_dataset, sets=[_idx_set()], prefer=("FashionMNIST", "fashion-mnist"))
     files = {FASHION_MNIST_URL + name: md5 for name, md5 in FASHION_MNIST_MD5.items()}
     return _sources(read, files, "Debian package dataset-fashion-mnist (31 MB)", debian)
 
@@ -125,11 +127,6 @@ def _sources(
         Source("official download", official),
         Source(package, lambda folder: read(fetch(folder))),
     ]
-
-
-ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
-LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB
-MOST_FILES = 100_000  # looked at in one folder tree
 
 
 class NotThere(DataError):
@@ -221,8 +218,7 @@ def _read_one(opener: Callable[[], Any], name: str, size: int) -> bytes:
     """The bytes of one file, unpacked if it is gzip, if there are no more than `size`."""
     try:
         with opener() as file:
-            content = gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file
-            data = content.read(size + 1)
+            data = (gzip.GzipFile(fileobj=file) if name.endswith(".gz") else file).read(size + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is truncated or damaged: {error}") from error
     if len(data) > size:

@@ -16,8 +16,6 @@ from zoo_core.spec.recipe import Rule, between, check_rules
 
 FINER = 3  # samples along each side of a pixel: soft edges
 BLOCK = 100  # images drawn at once
-
-
 # Which points (a, b) are inside, the centre being (0, 0); some shapes are parts of others.
 SHAPES: dict[str, Callable[[Any, Any], Any]] = {
     "circle": lambda a, b: a * a + b * b < 940**2,

@@ -83,8 +83,7 @@ def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Wei
         path = verified.located.path.with_name(FULL)
         with atomic_write(path) as temporary:
             temporary.write_bytes(to_bytes(tensors, json.dumps(metadata, sort_keys=True)))
-        there = replace(verified.located, path=path, config=config, sha256="", bytes=None)
-        verified = check(there)
+        verified = check(replace(verified.located, path=path, config=config, sha256="", bytes=None))
     located, document = verified.located, verified.located.run
     dtypes = {place.dtype for place in verified.header.places.values()} & set(FLOATS)
     if len(dtypes) > 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,8 +85,7 @@ def tidy(axes: Axes, x: str, y: str, *, grid: bool = True) -> None:
     axes.set_ylabel(y, fontsize=9.5, color=INK)
     axes.tick_params(labelsize=9, colors=INK)
     axes.spines[["top", "right"]].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color("#888888")
+    axes.spines[["left", "bottom"]].set_color("#888888")
     axes.grid(False)
     if grid:
         axes.grid(True, axis="y", color=FAINT, linewidth=0.7)
@@ -99,10 +98,9 @@ def in_percent(axis: XAxis | YAxis) -> None:
 
 
 def epoch_axes(
-    axes: Axes, metric: str, lines: Iterable[tuple[Sequence[int], Sequence[float]]], unit: str
+    axes: Axes, metric: str, lines: Collection[tuple[Sequence[int], Sequence[float]]], unit: str
 ) -> None:
     """An axis of epochs below, and one for the metric: a share, or a number."""
-    lines = list(lines)
     name = metric.replace("_", " ")
     tidy(axes, "epoch", f"{name} ({unit})" if unit and metric == "loss" else name)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -20,6 +20,9 @@ from zoo_core.report.text import Facts
 from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
 from zoo_core.use.predict import Attention
 
+MANY = 50  # classes that fit into one bar chart
+EVEN = 3  # times an even share of the attention is the least that is drawn as the brightest
+
 
 def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: int | None) -> None:
     """A panel for each metric, with a line for each split that has it; `unit` is the loss's."""
@@ -97,9 +100,6 @@ def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, tit
     bar.ax.tick_params(labelsize=8, colors=look.INK, length=2)
     bar.outline.set_visible(False)
     look.save(figure, path)
-
-
-MANY = 50  # classes that fit into one bar chart
 
 
 def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
@@ -268,9 +268,6 @@ def _time(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:g} {unit}"
     return f"{seconds:g} s"
-
-
-EVEN = 3  # times an even share of the attention is the least that is drawn as the brightest
 
 
 def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:

@@ -14,6 +14,7 @@ from zoo_core.runs.run import Run
 from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
 from zoo_core.spec.settings import what_it_sets
 
+HARDWARE = ("device", "processor")
 SAMPLES = re.compile(r"samples-(\d+)\.png")  # of an epoch; training itself writes them
 # The plots that a report can have, and what is said about them where they cannot be seen.
 PLOTS = {
@@ -99,10 +100,9 @@ def opening(facts: Facts) -> list[str]:
     parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {command}"]
     if summary.status != "complete":
         done = f": {summary.epochs} of {summary.planned} epochs done" if summary.planned else ""
-        told = f"**Not finished**{done}"
-        going = summary.shown_status == "running"
-        resume = f". `zoo train --resume {summary.run}` continues it."
-        parts.append(told + (", still running." if going else resume))
+        end = f". `zoo train --resume {summary.run}` continues it."
+        end = ", still running." if summary.shown_status == "running" else end
+        parts.append(f"**Not finished**{done}{end}")
     if summary.error:
         parts.append(f"It failed: {plain(summary.error).rstrip('.')}.")
     return parts
@@ -139,23 +139,16 @@ def results(facts: Facts) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-HARDWARE = ("device", "processor")
-
-
 def class_tables(facts: Facts) -> list[str]:
     """Best and worst classes, and what was most often taken for what."""
     if not facts.classes or not facts.confusion:
         return []
-    rows = [
-        (plain(score.name), percent(score.accuracy), f"{score.pictures:,}")
-        for score in class_scores(facts.classes, facts.confusion)
-    ]
+    scores = class_scores(facts.classes, facts.confusion)
+    rows = [(plain(s.name), percent(s.accuracy), f"{s.pictures:,}") for s in scores]
     if len(rows) > 12:
         rows[5:-5] = [("...", "...", "...")]
-    lines = [
-        f"- {plain(m.true)} taken for {plain(m.predicted)}: {m.times:,} (of {m.of:,})"
-        for m in mixups(facts.classes, facts.confusion)[:10]
-    ]
+    found = mixups(facts.classes, facts.confusion)[:10]
+    lines = [f"- {plain(a)} taken for {plain(b)}: {n:,} (of {of:,})" for a, b, n, of in found]
     confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
     return [table(rows, ("class", "accuracy", "images")), *confusions]
 

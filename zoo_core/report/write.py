@@ -7,7 +7,7 @@ report. What the report says is in text.py, what its plots look like in plots.py
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,10 +101,9 @@ class Plotter:
     def draw_all(self) -> list[str]:
         """The names of the files; those of an earlier report go."""
         if importlib.util.find_spec("matplotlib") is None:
-            self.facts.remarks.append(
-                "Plots need matplotlib: `pip install 'zoo-core[report]'`, "
-                f"then `zoo report {self.facts.run.name}`."
-            )
+            again = f"`zoo report {self.facts.run.name}`"
+            told = f"Plots need matplotlib: `pip install 'zoo-core[report]'`, then {again}."
+            self.facts.remarks.append(told)
             return []
         self.draw_course()
         self.draw_predictions()
@@ -113,16 +112,8 @@ class Plotter:
             (self.folder / name).unlink(missing_ok=True)
         return self.drawn
 
-    def draw(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
-        function(self.folder / name, *arguments)
-        self.drawn.append(name)
-
-    def draw_sheet(
-        self, name: str, images: np.ndarray, names: Sequence[str], columns: int, title: str
-    ) -> None:
-        """Images as they are, pixel by pixel."""
-        title = f"{self.facts.title}: {title}"
-        write_sheet(self.folder / name, images, names, columns=columns, title=title)
+    def draw(self, name: str, function: Callable[..., object], *given: Any, **how: Any) -> None:
+        function(self.folder / name, *given, **how)
         self.drawn.append(name)
 
     def draw_course(self) -> None:
@@ -200,14 +191,16 @@ class Plotter:
         try:
             model = load(facts.run.path.absolute())
             if "generate" in able:
-                samples = sampler_of(model).sheet()
-                self.draw_sheet("samples.png", samples.images, samples.names, COLUMNS, "samples")
+                sheet, title = sampler_of(model).sheet(), f"{facts.title}: samples"
+                how = {"columns": COLUMNS, "title": title}
+                self.draw("samples.png", write_sheet, sheet.images, sheet.names, **how)
             if facts.document["dataset"].get("test") and able != ["generate"]:
                 split = self.test_split()
                 if "reconstruct" in able:
-                    title = "images of the test set, each above its reconstruction"
-                    images, columns = reconstructions(model, split), min(COLUMNS, len(split))
-                    self.draw_sheet("reconstructions.png", images, (), columns, title)
+                    title = f"{facts.title}: images of the test set, each above its reconstruction"
+                    how = {"columns": min(COLUMNS, len(split)), "title": title}
+                    images = reconstructions(model, split)
+                    self.draw("reconstructions.png", write_sheet, images, **how)
                 if "latent" in able:
                     self.draw_latent(model, split)
         except Exception as error:  # a capability is a plugin's code, and may raise anything
@@ -225,9 +218,8 @@ class Plotter:
             from sklearn.decomposition import PCA
             from sklearn.manifold import TSNE
         except ImportError:
-            facts.remarks.append(
-                "The plot of the codes needs scikit-learn: `pip install 'zoo-core[report]'`."
-            )
+            told = "The plot of the codes needs scikit-learn: `pip install 'zoo-core[report]'`."
+            facts.remarks.append(told)
             return
         chosen = chosen_images(split, CODES)
         parts = np.array_split(chosen, -(-len(chosen) // 256))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 from zoo_core.io.console import say
 from zoo_core.io.documents import read_document, write_document
-from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean
+from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean, os_errors
 from zoo_core.io.files import atomic_write
 
 FORMAT = 1
@@ -53,8 +53,7 @@ class Directory:
         try:
             return read_document(self.settings_file, FORMAT)
         except FileNotFoundError:
-            problem = f"{self.path} is not a {self.kind}: it has no {self.document}"
-            raise ZooError(problem) from None
+            raise ZooError(f"{self.path} is not a {self.kind}: it has no {self.document}") from None
 
     def write(self, document: Mapping[str, Any]) -> None:
         write_document(self.settings_file, document)
@@ -97,10 +96,8 @@ class Directory:
             if found.settings_file.is_file():
                 return found
         if Path(reference).is_dir():
-            raise UsageError(
-                f"{reference} is not a {cls.kind}: it has no {cls.document}",
-                "a folder of published weights is written file:FOLDER",
-            )
+            what = f"{reference} is not a {cls.kind}: it has no {cls.document}"
+            raise UsageError(what, "a folder of published weights is written file:FOLDER")
         names = [one.name for one in every]
         hint = did_you_mean(reference, names, "zoo runs lists them; --runs chooses the folder")
         raise UnknownName(f"there is no {cls.kind} {reference!r} in {root}", hint)
@@ -123,14 +120,11 @@ class Run(Directory):
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without a last one that a kill cut short."""
-        if not self.metrics_file.exists():
-            return []
+        text = self.metrics_file.read_text(encoding="utf-8") if self.metrics_file.exists() else ""
         lines = []
-        for line in self.metrics_file.read_text(encoding="utf-8").splitlines():
-            try:
+        with suppress(ValueError):
+            for line in text.splitlines():
                 lines.append(json.loads(line))
-            except ValueError:
-                break
         return lines
 
     def append_metrics(self, line: Mapping[str, Any]) -> None:
@@ -162,18 +156,13 @@ def runs_root(chosen: Path | None = None) -> Path:
     return Path(chosen or os.environ.get("ZOO_RUNS") or "runs")
 
 
-def new_run(root: Path, model: str, dataset: str, now: datetime | None = None) -> Run:
+def new_run(root: Path, model: str, dataset: str) -> Run:
     """Make a directory that no other run has. Names of one model and dataset sort by time."""
-    now = now or datetime.now(UTC)
-    stem = f"{model}-{dataset}-{now:%Y%m%dT%H%M%SZ}"
+    stem = f"{model}-{dataset}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    hint = "choose another folder with --runs"
     for attempt in range(1000):
         path = root / (f"{stem}-{attempt + 1}" if attempt else stem)
-        try:
+        with os_errors(f"no run can be made in {root}", ZooError, hint), suppress(FileExistsError):
             path.mkdir(parents=True)
             return Run(path)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            hint = "choose another folder with --runs"
-            raise ZooError(f"no run can be made in {root}: {error.strerror}", hint) from error
     raise ZooError(f"{root} already holds 1000 runs called {stem}")

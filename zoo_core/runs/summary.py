@@ -151,19 +151,15 @@ def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
     return dict(sorted(curves.items(), key=lambda item: first.get(item[0], 2)))
 
 
+def read_curves(run: Run) -> Curves:
+    with reading(run):
+        return curves_of(run.metrics())
+
+
 class ClassScore(NamedTuple):
     name: str
     accuracy: float
     pictures: int
-
-
-class Mixup(NamedTuple):
-    """One class taken for another, and how often."""
-
-    true: str
-    predicted: str
-    times: int
-    of: int  # images of the true class
 
 
 def class_scores(classes: Sequence[str], confusion: Confusion) -> list[ClassScore]:
@@ -176,23 +172,21 @@ def class_scores(classes: Sequence[str], confusion: Confusion) -> list[ClassScor
     return sorted(scores, key=lambda score: -score.accuracy)
 
 
-def mixups(classes: Sequence[str], confusion: Confusion) -> list[Mixup]:
-    """Which class was taken for which, the most common first."""
+def mixups(classes: Sequence[str], confusion: Confusion) -> list[tuple[str, str, int, int]]:
+    """Which class was taken for which, how often, of how many; the most common first."""
     found = [
-        Mixup(classes[i], classes[j], count, sum(row))
+        (classes[i], classes[j], count, sum(row))
         for i, row in enumerate(confusion)
         for j, count in enumerate(row)
         if count and i != j
     ]
-    return sorted(found, key=lambda mixup: -mixup.times)
+    return sorted(found, key=lambda mixup: -mixup[2])
 
 
 def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """A short name for each run of a comparison: the model and, if need be, what sets it apart."""
     models = [document["model"]["name"] for document in documents]
-    placed = [
-        f"{document['model']['name']} on {document['dataset']['name']}" for document in documents
-    ]
+    placed = [f"{m} on {d['dataset']['name']}" for m, d in zip(models, documents, strict=True)]
     recipes = [what_it_sets(document["recipe"]) for document in documents]
     keys = dict.fromkeys(key for recipe in recipes for key in recipe)
     apart = [key for key in keys if len({recipe.get(key) for recipe in recipes}) > 1]

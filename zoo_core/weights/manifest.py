@@ -227,13 +227,11 @@ def all_weights() -> tuple[list[Listed], dict[str, ManifestError]]:
             problems[who] = error
             continue
         for weights in entries:
-            key = weights.plugin, weights.name, weights.sha256
-            one = who, weights
+            key, one = (weights.plugin, weights.name, weights.sha256), (who, weights)
             merged[key] = _together(merged[key], one) if key in merged else one
     # A plugin can be newer than the zoo's own list: of its own weights it knows better.
     own = {key[:2] for key, (who, _) in merged.items() if who == f"plugin {key[0]!r}"}
-    listed = [one for key, one in merged.items() if one[0] != CORE or key[:2] not in own]
-    return listed, problems
+    return [one for key, one in merged.items() if one[0] != CORE or key[:2] not in own], problems
 
 
 def of_plugins() -> Iterator[tuple[str, str, Path]]:

@@ -7,7 +7,6 @@ repository (`hf:org/name@revision`, `file:FOLDER`). `locate` says where the weig
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -18,7 +17,7 @@ from zoo_core.io.errors import AmbiguousName, UnknownName, WeightsError, did_you
 from zoo_core.io.files import cache_dir, read_bytes
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
-from zoo_core.runs.summary import final_scores
+from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import is_path, plugin_of, registry
 from zoo_core.weights import manifest, store
@@ -98,11 +97,9 @@ def look_up_name(name: str) -> Weights:
     if names:
         choices = " or ".join(names)
         raise AmbiguousName(f"model {entry.name!r} has several weights", f"choose {choices}")
-    raise WeightsError(
-        f"there are no trained weights of model {name!r}",
-        f"zoo train {name} makes some, zoo.create({name!r}) builds it untrained; "
-        "zoo list --weights shows what is trained already",
-    )
+    hint = f"zoo train {name} makes some, zoo.create({name!r}) builds it untrained; "
+    hint += "zoo list --weights shows what is trained already"
+    raise WeightsError(f"there are no trained weights of model {name!r}", hint)
 
 
 def _entry_called(name: str, listed: Sequence[Listed]) -> Weights:
@@ -173,11 +170,7 @@ def of_run(run: Run, reference: str = "") -> Located:
             distribution=model["distribution"],
             data_options=document["recipe"].get("data", {}),
             task_options=document["recipe"].get("task", {}),
-            metrics={
-                f"{split}_{name}": value
-                for name, value in figures.items()
-                if isinstance(value, int | float) and math.isfinite(value)
-            },
+            metrics={f"{split}_{n}": v for n, v in figures.items() if number(v) is not None},
             sha256=str(result["model"]["sha256"]),
             bytes=int(result["model"]["bytes"]),
             run=document,

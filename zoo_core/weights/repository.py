@@ -264,7 +264,6 @@ class HuggingFace:
         return str(commit.oid)
 
     def _same(self, info: Any, files: Files, sha256: str) -> bool:
-        """Whether the repository holds these bytes already."""
         there = info.siblings or ()
         known = {one.rfilename: one.lfs.sha256 if one.lfs else one.blob_id for one in there}
         for name, content in files.items():

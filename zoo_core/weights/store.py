@@ -72,7 +72,6 @@ def _check_stored(path: Path, check: Check[T]) -> T:
 
 
 def _fetch(weights: Weights, path: Path, check: Check[T]) -> T:
-    """Bring the bytes here from the first source that has them."""
     problems: list[WeightsError] = []
     for source in weights.sources:
         if not is_packaged(source):

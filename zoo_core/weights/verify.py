@@ -142,9 +142,8 @@ def assemble(built_by: Model, tensors: Mapping[str, Any], located: Located, **ho
 def fits(shape: Sequence[int], wanted: Shape) -> bool:
     """Whether a tensor has the shape that is needed; None there is any size but 0."""
     # A size of 0 would allow absurd other sizes in a small file; otherwise the file bounds them.
-    return len(shape) == len(wanted) and all(
-        size > 0 if need is None else size == need for size, need in zip(shape, wanted, strict=True)
-    )
+    sizes = zip(shape, wanted, strict=True)
+    return len(shape) == len(wanted) and all(s > 0 if n is None else s == n for s, n in sizes)
 
 
 def read_tensors(path: Path, *, sha256: str = "", size: int | None = None) -> Arrays:
@@ -163,11 +162,9 @@ def _open(path: Path, sha256: str, size: int | None) -> tuple[Header, Arrays, st
                 raise BadCopy(what, "it is incomplete, or another file")
             digest = digest_of(file)
             if sha256 and digest != sha256:
-                raise BadCopy(
-                    f"{path} is not the file that was published: its sha256 is {digest[:12]}..., "
-                    f"not {sha256[:12]}...",
-                    "it was damaged or replaced; nothing of it was used",
-                )
+                both = f"its sha256 is {digest[:12]}..., not {sha256[:12]}..."
+                what = f"{path} is not the file that was published: {both}"
+                raise BadCopy(what, "it was damaged or replaced; nothing of it was used")
             # The same open file: nobody can put another one in its place in between.
             header = _header(path, file)
             return header, read_arrays(file, header, mapped=True), digest, found
@@ -240,11 +237,10 @@ def model_of(located: Located) -> tuple[ModelEntry, dict[str, Any]]:
         entry = registry().models.get(located.model)
     except UnknownName as error:
         name = located.model.rpartition("/")[2]
-        install = f"pip install {located.distribution}" if located.distribution else error.hint
-        raise UnknownName(
-            f"{located.reference} is made for model {located.model!r}, which is not installed",
-            install if name not in registry().models else f"{install}, which has a {name} too",
-        ) from error
+        hint = f"pip install {located.distribution}" if located.distribution else error.hint
+        hint += f", which has a {name} too" if name in registry().models else ""
+        what = f"{located.reference} is made for model {located.model!r}, which is not installed"
+        raise UnknownName(what, hint) from error
     return entry, check_options(entry, freeze(located.config))
 
 
