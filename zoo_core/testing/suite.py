@@ -63,12 +63,13 @@ def checks_of(name: str, **options: Any) -> list[Check]:
     options: for those of its models that have them, to make a large model small: `depth=2`.
     """
     plugin, _, model = name.partition("/")
-    made = [Check.by(check, plugin, plugin) for check in checks.PLUGIN_CHECKS]
+    made = [Check.by(checks.check_loads, plugin, plugin)]
     try:
         checks.check_loads(plugin)
     except Finding:
-        return made[:1]  # there is nothing else to look at
+        return made  # there is nothing else to look at
     record = checks.record_of(plugin)
+    made += [Check.by(check, plugin, record) for check in checks.RECORD_CHECKS]
     models, datasets = record.entries("models"), record.entries("datasets")
     if model:
         made, models, datasets = [], (registry().models.get(name),), ()

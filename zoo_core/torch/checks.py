@@ -263,13 +263,6 @@ def check_export(name: str, **options: Any) -> None:
 
 
 CHECKS = (
-    check_meta,
-    check_shapes,
-    check_options_count,
-    check_choices,
-    check_errors,
-    check_gradients,
-    check_learning,
-    check_round_trip,
-    check_determinism,
-)
+    check_meta, check_shapes, check_options_count, check_choices, check_errors, check_gradients,
+    check_learning, check_round_trip, check_determinism,
+)  # fmt: skip
