@@ -24,7 +24,6 @@ from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import say
 from zoo_core.io.errors import OptionError
-from zoo_core.io.process import process
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.torch.backbones import (
@@ -42,7 +41,7 @@ from zoo_core.torch.task import OPTIMIZERS
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.checkpoint import prefixed
 from zoo_core.train.display import Display
-from zoo_core.train.job import Fitted, Job, cannot_train
+from zoo_core.train.job import Fitted, Job, refuse
 from zoo_core.train.loop import Loop
 
 OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
@@ -119,15 +118,12 @@ class FrozenTrainer(TorchTrainer):
             raise OptionError(f"task.batch must be a whole number, not {options['batch']!r}")
         self.check_optimizer(job)
         views = [word for word in recipe.augment if word not in VIEWS]
-        at_once = OPTIMIZERS[recipe.optimizer].closure
-        for asked, what in (
-            (bool(views), f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}"),
-            (process()[1] > 1, "is one process"),
-            (job.entry.task != "classification", "trains classifiers only"),
-            (at_once and recipe.accumulate > 1, f"gives {recipe.optimizer} all features at once"),
-        ):
-            if asked:
-                raise cannot_train(job, what)
+        in_parts = OPTIMIZERS[recipe.optimizer].closure and recipe.accumulate > 1
+        refused = {
+            f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}": bool(views),
+            f"gives {recipe.optimizer} all features at once": in_parts,
+        }
+        refuse(job, refused)
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Before the first of many trainings: the pass, where a person sees how it goes."""

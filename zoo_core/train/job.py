@@ -40,8 +40,7 @@ class Events:
     """The listeners of one run. One that raises is warned about and dropped."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        self._listeners = load_plugins().listeners()
-        self._warn = warn
+        self._listeners, self._warn = load_plugins().listeners(), warn
 
     def send(self, hook: str, **arguments: Any) -> None:
         for plugin, hooks in list(self._listeners.items()):
@@ -87,7 +86,8 @@ class Job:
         smooths: bool = True,
     ) -> None:
         """Refuse unknown options, data without the labels it needs, and what it would ignore."""
-        check_names(f"the task of model {self.entry.name!r}", self.recipe.task, options)
+        task = f"the task of model {self.entry.name!r}"
+        check_names(task, self.recipe.task, options)
         if labels and not self.dataset.classes:
             what = "is a classifier" if self.entry.task == "classification" else "needs labels"
             raise OptionError(
@@ -96,15 +96,9 @@ class Job:
             )
         cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)
         if not mixes and (self.recipe.mixup or cutmix):
-            raise OptionError(
-                f"the task of model {self.entry.name!r} does not support mixed images",
-                "leave out mixup and cutmix",
-            )
+            raise OptionError(f"{task} does not support mixed images", "leave out mixup and cutmix")
         if not smooths and self.recipe.label_smoothing:
-            raise OptionError(
-                f"the task of model {self.entry.name!r} does not use label_smoothing",
-                "leave it out",
-            )
+            raise OptionError(f"{task} does not use label_smoothing", "leave it out")
 
     def training_loader(self, **how: Any) -> Loader:
         """Batches to learn from. `how` is the learner's: backend, device, channels_last, shard."""
@@ -181,13 +175,7 @@ class Trainer(Framework):
 
         It is called before a run exists and before anything is fetched; raise a zoo.ZooError.
         """
-        for asked, what in (
-            (job.device not in ("auto", "cpu"), f"has no device {job.device!r}"),
-            (process()[1] > 1, "is one process"),
-            (job.entry.task != "classification", "trains classifiers only"),
-        ):
-            if asked:
-                raise cannot_train(job, what)
+        refuse(job, {f"has no device {job.device!r}": job.device not in ("auto", "cpu")})
         self.check_optimizer(job)
         job.check_task(self.task_options)
         for option, value in job.recipe.task.items():
@@ -254,12 +242,16 @@ def refuse_ignored(entry: ModelEntry, trainer: Trainer, recipe: Recipe) -> None:
         )
 
 
-def cannot_train(job: Job, what: str) -> OptionError:
-    """The refusal of a trainer: `what` is what it cannot do, after its name."""
-    return OptionError(
-        f"model {job.entry.name!r} cannot be trained like this: its trainer, "
-        f"{job.entry.trainer}, {what}"
-    )
+def refuse(job: Job, more: Mapping[str, bool]) -> None:
+    """Refuse what a trainer of classifiers in one process cannot do; more: in words, if asked."""
+    several, other_task = process()[1] > 1, job.entry.task != "classification"
+    ours = {"is one process": several, "trains classifiers only": other_task}
+    for what, asked in {**more, **ours}.items():
+        if asked:
+            raise OptionError(
+                f"model {job.entry.name!r} cannot be trained like this: its trainer, "
+                f"{job.entry.trainer}, {what}"
+            )
 
 
 def trainer_of(entry: ModelEntry) -> Trainer:
