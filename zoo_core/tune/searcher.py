@@ -64,7 +64,6 @@ class Hyperopt:
         self._domain = Domain(None, hyperopt_space(plan.axes))
 
     def suggest(self, number: int, seen: Sequence[Trial]) -> Suggestion:
-        """Parameters for trial `number`, counted from 1, after the trials seen so far."""
         from hyperopt import Trials, rand, tpe
 
         if number == 1 and self.guess:

@@ -67,10 +67,8 @@ def grid_size(axes: Iterable[Axis]) -> int:
     """How many combinations there are."""
     for axis in axes:
         if axis.kind != "choice":
-            raise OptionError(
-                f"a grid needs values, and {axis.name} has a range",
-                f"write {axis.name}=choice:A,B,C",
-            )
+            what = f"a grid needs values, and {axis.name} has a range"
+            raise OptionError(what, f"write {axis.name}=choice:A,B,C")
     return math.prod(len(axis.values) for axis in axes)
 
 
@@ -136,9 +134,8 @@ def _range(name: str, kind: str, text: str, like: Any, entry: ModelEntry) -> Axi
 
 def _value(name: str, text: str, entry: ModelEntry) -> Any:
     """One value, parsed and checked as `--set` does it."""
-    settings = parse_settings([f"{name}={text}"], entry)
-    section, dot, option = name.partition(".")
-    return settings[section][option] if dot else settings[name]
+    (value,) = parse_settings([f"{name}={text}"], entry).values()
+    return value[name.partition(".")[2]] if "." in name else value
 
 
 def axis_texts(space: Mapping[str, Any] | Iterable[str], *, grid: bool = False) -> tuple[str, ...]:
