@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from zoo_core.data.features import digest_of_tensors
 from zoo_core.io.errors import OptionError, WeightsError, ZooError
 from zoo_core.io.files import cache_dir, cache_root
-from zoo_core.io.targets import resolve
 from zoo_core.io.tensors import write
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import qualified_name
+from zoo_core.use.load import capability
 from zoo_core.weights.verify import read_tensors
 
 HEADS = ("linear", "mlp")
@@ -136,8 +136,7 @@ def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> Back
         except ZooError as error:
             say(f"Warning: {error}; looking elsewhere")
     asked = "" if digest else str(config[OPTION])
-    give = resolve(entry.capabilities["backbone"], f"model {entry.name!r}")
-    given = give({**config, OPTION: asked}, say)
+    given = capability(entry, "backbone")({**config, OPTION: asked}, say)
     found = _fitting(given, spec, asked or f"the published weights of {entry.name}")
     if digest and found.digest != digest:
         raise WeightsError(

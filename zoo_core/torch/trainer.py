@@ -58,10 +58,8 @@ class TorchTrainer(Trainer):
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
         model = self.sketch(entry, config)
         self._sketched = entry, dict(config), model
-        return {
-            name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in model.state_dict().items()
-        }
+        state = model.state_dict().items()
+        return {k: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for k, t in state}
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
         fill(model, tensors, strict=False)
@@ -84,10 +82,7 @@ class TorchTrainer(Trainer):
         model = kept[2] if kept and same else self.sketch(entry, config)
         state = model.state_dict(keep_vars=True)
         if state.keys() == tensors.keys() and len({id(t) for t in state.values()}) == len(state):
-            mapped = {
-                name: torch.from_numpy(array).to(state[name].dtype)
-                for name, array in tensors.items()
-            }
+            mapped = {k: torch.from_numpy(a).to(state[k].dtype) for k, a in tensors.items()}
             model.load_state_dict(mapped, assign=True)
         if any(
             isinstance(value, Tensor) and value.is_meta
@@ -158,7 +153,7 @@ class TorchTrainer(Trainer):
     def measure(
         self,
         entry: ModelEntry,
-        model: nn.Module,
+        model: Any,
         recipe: Recipe,
         loader: Loader,
         classes: tuple[str, ...],
