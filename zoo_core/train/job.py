@@ -102,17 +102,10 @@ class Job:
 
     def training_loader(self, **how: Any) -> Loader:
         """Batches to learn from. `how` is the learner's: backend, device, channels_last, shard."""
-        recipe = self.recipe
-        return self.loader(
-            self.dataset.train,
-            indices=self.parts[0],
-            batch_size=min(recipe.batch_size, len(self.parts[0])),
-            preprocess=self.preprocess,
-            augment=recipe.augment,
-            mixup=recipe.mixup,
-            seed=recipe.seed,
-            **how,
-        )
+        recipe, data, indices = self.recipe, self.dataset.train, self.parts[0]
+        how |= {"augment": recipe.augment, "mixup": recipe.mixup, "seed": recipe.seed}
+        how |= {"batch_size": min(recipe.batch_size, len(indices)), "preprocess": self.preprocess}
+        return self.loader(data, indices=indices, **how)
 
     def training_arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """All images to train on at once, float32 (n, c, h, w), and their labels, int64 (n,).
@@ -128,14 +121,8 @@ class Job:
         self, split: Split, indices: np.ndarray | None = None, **how: Any
     ) -> Loader:
         """The images of a split in their order, as they are."""
-        return self.loader(
-            split,
-            indices=indices,
-            batch_size=EVALUATION_BATCH,
-            preprocess=self.preprocess,
-            shuffle=False,
-            **how,
-        )
+        how |= {"batch_size": EVALUATION_BATCH, "preprocess": self.preprocess, "shuffle": False}
+        return self.loader(split, indices=indices, **how)
 
 
 @dataclass(frozen=True)

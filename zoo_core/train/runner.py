@@ -135,13 +135,9 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
             fitted = job.trainer.fit(job)
             assert fitted is not None
             if not fitted.seconds:
-                seconds = time.perf_counter() - started
-                fitted = replace(
-                    fitted,
-                    seconds=seconds,
-                    cpu_seconds=time.process_time() - processed,
-                    images_per_second=fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9),
-                )
+                seconds, cpu = time.perf_counter() - started, time.process_time() - processed
+                rate = fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9)
+                fitted = replace(fitted, seconds=seconds, cpu_seconds=cpu, images_per_second=rate)
             result = _finish(job, run, fitted, report)
             job.events.send("zoo_run_ended", run=run, result=result)
             return result
