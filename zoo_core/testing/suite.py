@@ -86,11 +86,9 @@ def checks_of(name: str, **options: Any) -> list[Check]:
             checks.check_training,
         ):
             made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
-    for dataset in datasets:
-        made.append(Check(dataset.name, "arrays", partial(checks.check_dataset, dataset.name)))
-    for command in record.entries("commands"):
-        made.append(Check.by(checks.check_command, command.name, f"{plugin}/{command.name}"))
-    return made
+    made += [Check(d.name, "arrays", partial(checks.check_dataset, d.name)) for d in datasets]
+    commands = [entry.name for entry in record.entries("commands")]
+    return made + [Check.by(checks.check_command, name, f"{plugin}/{name}") for name in commands]
 
 
 def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:

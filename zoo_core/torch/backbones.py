@@ -4,7 +4,7 @@ A trained model names it as `sha256:DIGEST` in its option `backbone_weights`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import qualified_name
+from zoo_core.train.job import Say
 from zoo_core.use.load import capability
 from zoo_core.weights.verify import read_tensors
 
@@ -27,8 +28,6 @@ AT_ONCE = 16  # images; they may be large
 OPTION = "backbone_weights"
 BY_DIGEST = "sha256:"
 MOST = 2  # backbones that a process keeps at hand: a search asks for the same one again and again
-
-Say = Callable[[str], None]
 
 
 class FrozenModel(nn.Module):

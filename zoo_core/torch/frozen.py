@@ -31,7 +31,6 @@ from zoo_core.torch.backbones import (
     OPTION,
     BackboneWeights,
     FrozenModel,
-    Say,
     backbone_weights,
     digest_in,
 )
@@ -39,9 +38,9 @@ from zoo_core.torch.extract import VIEWS, Pass, batch_for
 from zoo_core.torch.learner import TorchLearner, choose_device, to_arrays
 from zoo_core.torch.task import OPTIMIZERS
 from zoo_core.torch.trainer import TorchTrainer
-from zoo_core.train.checkpoint import prefixed
+from zoo_core.train.checkpoint import prefixed, without_prefix
 from zoo_core.train.display import Display
-from zoo_core.train.job import Fitted, Job, refuse
+from zoo_core.train.job import Fitted, Job, Say, refuse
 from zoo_core.train.loop import Loop
 
 OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
@@ -74,8 +73,7 @@ class FrozenTrainer(TorchTrainer):
         return FrozenTrainer._last[1]
 
     def _weights(self, entry: ModelEntry, config: Config, say: Say) -> BackboneWeights:
-        whole = self._whole_spec(entry, config).items()
-        spec = {k.removeprefix(BACKBONE): v for k, v in whole if k.startswith(BACKBONE)}
+        spec = without_prefix(BACKBONE, self._whole_spec(entry, config))
         return backbone_weights(entry, config, spec, say)
 
     def assemble(

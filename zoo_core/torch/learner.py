@@ -74,8 +74,8 @@ class TorchLearner(Learner):
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
-        kind = find_task(job.entry)
-        self.task = kind(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
+        network, classes = cast(nn.Module, compiled), job.dataset.classes
+        self.task = find_task(job.entry)(network, job.recipe, classes)
         for network in dict.fromkeys((self.model, self.published)):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
@@ -284,10 +284,9 @@ def choose_device(name: str) -> torch.device:
 def describe_machine() -> tuple[str, bool]:
     """What torch computes on here, and whether bfloat16 pays; for `zoo doctor`."""
     device = choose_device("auto").type
+    words = f"on {torch.cuda.get_device_name() if device == 'cuda' else device}"
     if device == "cpu":
         words = f"on the CPU with {torch.get_num_threads()} thread(s), no GPU found"
-    else:
-        words = f"on {torch.cuda.get_device_name() if device == 'cuda' else device}"
     return f"torch {torch.__version__}, {words}", device == "cpu" and quick_bfloat16()
 
 

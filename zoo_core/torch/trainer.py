@@ -92,8 +92,7 @@ class TorchTrainer(Trainer):
         ):  # a buffer that is not saved, a shared weight, a new head, a tensor as an attribute
             model = self.build(entry, config)
             self.load_state(model, tensors)
-        model = model.to(choose_device(device), wanted if dtype else None)
-        return model.eval()
+        return model.to(choose_device(device), wanted if dtype else None).eval()
 
     def export(self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path) -> float:
         """Write a model and return by how much the written one differs on the images."""
@@ -121,11 +120,8 @@ class TorchTrainer(Trainer):
             raise ZooError(f"{what}: {describe(error)[:300]}", hint) from error
 
     def environment(self, device: str) -> dict[str, Any]:
-        return {
-            "torch": torch.__version__,
-            "device": str(choose_device(device)),
-            "threads": torch.get_num_threads(),
-        }
+        where, threads = str(choose_device(device)), torch.get_num_threads()
+        return {"torch": torch.__version__, "device": where, "threads": threads}
 
     def check(self, job: Job) -> None:
         choose_device(job.device)

@@ -157,7 +157,6 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
         "result": None,
         "error": "",
     }
-    run.path.mkdir(parents=True, exist_ok=True)
     run.write(document)
     return replace(job, run=run)
 

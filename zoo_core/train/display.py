@@ -83,10 +83,9 @@ class Bars(Display):
         super().start(epochs, steps, first_epoch, first_step)
         self._bars = open_bars()
         self._steps = steps
-        self._epoch_bar = self._bars.add_task(
-            "epoch", total=epochs * steps, note="", completed=first_epoch * steps + first_step
-        )
-        self._step_bar = self._bars.add_task("step", total=steps, completed=first_step, note="")
+        add, done = self._bars.add_task, first_epoch * steps + first_step
+        self._epoch_bar = add("epoch", total=epochs * steps, completed=done, note="")
+        self._step_bar = add("step", total=steps, completed=first_step, note="")
         self._seen = 0.0
         self._bars.start()
 
@@ -95,11 +94,8 @@ class Bars(Display):
         if now - self._seen < REFRESH and done < self._steps:
             return
         self._seen = now
-        self._bars.update(
-            self._epoch_bar,
-            completed=(epoch - 1) * self._steps + done,
-            description=f"epoch {epoch} of {self.epochs}",
-        )
+        title, in_all = f"epoch {epoch} of {self.epochs}", (epoch - 1) * self._steps + done
+        self._bars.update(self._epoch_bar, completed=in_all, description=title)
         self._bars.update(self._step_bar, completed=done, note=_figures(totals()))
 
     def epoch(self, line: Mapping[str, Any]) -> None:

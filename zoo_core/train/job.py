@@ -48,10 +48,8 @@ class Events:
                 getattr(hooks, hook)(**arguments)
             except Exception as error:
                 del self._listeners[plugin]
-                self._warn(
-                    f"plugin {plugin!r} raised {describe(error)} in {hook}; "
-                    "it is not called again in this run"
-                )
+                what = f"plugin {plugin!r} raised {describe(error)} in {hook}"
+                self._warn(f"{what}; it is not called again in this run")
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,6 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
 
 
 def _measure(job: Job, fitted: Fitted, data: Dataset, known: np.ndarray | None = None) -> Measured:
-    """What measure_model says of the test split of these data."""
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
     return measure_model(job.entry, model, job.preprocess, data, job.recipe, scores=known)
 

@@ -129,7 +129,7 @@ def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
     """Train and record, a failure too; what an engine runs. Reports the line of each epoch."""
     search, plan, data = Search(task.search), task.plan, with_arrays(task.data, arrays)
     if search.settings_file.exists():
-        return _run_in(search.trial_run(task.number), task, data, report)
+        return _run_in(Run(search.path / "trials" / f"{task.number:03d}"), task, data, report)
     if plan.kind == "sweep":
         raise ZooError(
             f"{search.path} is not on the disk of {platform.node()}",

@@ -188,8 +188,7 @@ def attention_of(reference: str, image: Any, *, runs: Path | None = None) -> Att
     """Where every layer and head of a trained run looks in one image."""
     model = load(reference, runs=runs)
     about = model.zoo
-    look = capability(about.entry, "attention")
-    images = as_input(model, [image])
+    look, images = capability(about.entry, "attention"), as_input(model, [image])
     maps = look(model, images)
     if not isinstance(maps, np.ndarray) or maps.ndim != 5 or maps.shape[1] != 1:
         found = maps.shape if isinstance(maps, np.ndarray) else type(maps).__name__
