@@ -182,10 +182,8 @@ def check_same(
     """Refuse to go on with other images; warn of whatever else the result depends on."""
     before = begun.read()
     if data.digest != before["dataset"]["digest"]:
-        raise ZooError(
-            f"dataset {data.name} is no longer the one that {begun.name} was started with",
-            f"start a new {begun.kind}, or bring the old images back",
-        )
+        what = f"dataset {data.name} is no longer the one that {begun.name} was started with"
+        raise ZooError(what, f"start a new {begun.kind}, or bring the old images back")
     for name, now in environment(entry, device).items():
         if (then := before["environment"].get(name)) != now:
             display.warn(f"{name} was {then} and is now {now}: the result may differ")

@@ -92,10 +92,8 @@ def _parse(text: str, entry: ModelEntry) -> Axis:
         raise OptionError(f"{text!r} is not a part of a search space", FORMS)
     section, dot, option = name.partition(".")
     if section in SHARED:
-        raise OptionError(
-            f"{name} cannot be searched: all trials are compared on the same images",
-            "set it for all of them, with --set",
-        )
+        what = f"{name} cannot be searched: all trials are compared on the same images"
+        raise OptionError(what, "set it for all of them, with --set")
     # What the setting is without a search; its type says which values it can have.
     like = entry.options.get(option) if dot and section == "model" else FIELDS.get(name)
     if kind != "choice":
