@@ -34,7 +34,6 @@ from zoo_core.train.display import Display
 from zoo_core.train.job import Job, honoured, ignored, trainer_of
 from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
-from zoo_core.use.load import load
 from zoo_core.use.predict import evaluate_run
 from zoo_core.weights.manifest import is_packaged, package_folder, packaged_file, read
 from zoo_core.weights.references import locate
@@ -280,7 +279,6 @@ def check_training(name: str, **options: Any) -> None:
         try:
             result = train(name, "synthetic", runs=Path(folder), quiet=True, settings=settings)
             try:
-                load(result.path)
                 again = evaluate_run(str(result.path))
             except errors.WeightsError as error:
                 raise Finding(

@@ -61,10 +61,8 @@ class FrozenTrainer(TorchTrainer):
 
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
         """Of the head alone, where the options name the backbone by digest."""
-        spec = self._whole_spec(entry, config)
-        if not digest_in(config):
-            return dict(spec)
-        return {name: shape for name, shape in spec.items() if not name.startswith(BACKBONE)}
+        spec, left_out = self._whole_spec(entry, config), BACKBONE if digest_in(config) else ()
+        return {name: shape for name, shape in spec.items() if not name.startswith(left_out)}
 
     def _whole_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
         key = json.dumps([entry.target, config], sort_keys=True, default=str)

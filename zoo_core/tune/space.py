@@ -10,7 +10,7 @@ from typing import Any
 from zoo_core.io.errors import OptionError, UsageError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import FIELDS, override, parse_settings
+from zoo_core.spec.settings import FIELDS, merge, override, parse_settings
 
 KINDS = ("log", "uniform", "choice")
 FORMS = "write NAME=log:LOW:HIGH, NAME=uniform:LOW:HIGH or NAME=choice:A,B,C"
@@ -77,10 +77,7 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, value in parameters.items():
         section, dot, option = name.partition(".")
-        if dot:
-            settings.setdefault(section, {})[option] = value
-        else:
-            settings[name] = value
+        settings = merge(settings, {section: {option: value} if dot else value})
     return settings
 
 
