@@ -184,13 +184,15 @@ def test_the_shell_completes_commands_and_imports_none(zoo_command, here):
 def test_plugin_check_reports_refused_names_and_broken_commands(plugin_site):
     code = (
         "from zoo_core.testing.checks import *\n"
-        "def said(check, name):\n"
-        "    try: check(name)\n"
+        "def said(check, given):\n"
+        "    try: check(given)\n"
         "    except Finding as finding: return f'{finding.what} | {finding.why} | {finding.fix}'\n"
         "print(*(said(*case) for case in ["
-        "(check_names, 'tool'), (check_names, 'tool-rival'), (check_targets, 'tool'),"
+        "(check_names, record_of('tool')), (check_names, record_of('tool-rival')),"
+        "(check_targets, record_of('tool')),"
         "(check_command, 'tool/number'), (check_command, 'tool/silent'),"
-        "(check_command, 'tool/greet'), (check_light, 'eager'), (check_light, 'tool')]), sep='\\n')"
+        "(check_command, 'tool/greet'), (check_light, record_of('eager')),"
+        "(check_light, record_of('tool'))]), sep='\\n')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,

@@ -34,7 +34,6 @@ from zoo_core.train.display import Display
 from zoo_core.train.job import Job, honoured, ignored, trainer_of
 from zoo_core.train.runner import train
 from zoo_core.use.generate import open_sampler
-from zoo_core.use.load import load
 from zoo_core.use.predict import evaluate_run
 from zoo_core.weights.manifest import is_packaged, package_folder, packaged_file, read
 from zoo_core.weights.references import locate
@@ -53,15 +52,9 @@ REMEDIES = {  # by the state of a plugin
 }
 FEW = {"train_size": 16, "test_size": 8, "classes": 4}  # made-up images
 BRIEFLY = {
-    "epochs": 1,
-    "batch_size": 8,
-    "accumulate": 1,
-    "warmup": 0.0,
-    "augment": (),
-    "validation_fraction": 0.0,
-    "patience": 0,
-    "restore_best": False,
-}
+    "epochs": 1, "batch_size": 8, "accumulate": 1, "warmup": 0.0, "augment": (),
+    "validation_fraction": 0.0, "patience": 0, "restore_best": False,
+}  # fmt: skip
 
 
 class Skipped(SkipTest):
@@ -94,16 +87,15 @@ def check_loads(plugin: str) -> None:
         )
 
 
-def check_hooks(plugin: str) -> None:
+def check_hooks(record: PluginRecord) -> None:
     """Every function that looks like a hook is one, and the plugin has some."""
-    record = record_of(plugin)
     if not record.hooks:
         raise Finding(
-            f"plugin {plugin!r} implements no hook",
+            f"plugin {record.id!r} implements no hook",
             "it is loaded at every start and contributes nothing",
             "mark a function of hookspecs.py, zoo_models for example, with @zoo.hookimpl",
         )
-    for name, value in vars(load_plugins().objects[plugin]).items():
+    for name, value in vars(load_plugins().objects[record.id]).items():
         if name.startswith("zoo_") and callable(value) and name not in record.hooks:
             hint = did_you_mean(name, HOOKS)
             raise Finding(
@@ -113,10 +105,9 @@ def check_hooks(plugin: str) -> None:
             )
 
 
-def check_version(plugin: str) -> None:
+def check_version(record: PluginRecord) -> None:
     """It says which version of the hooks it was written for."""
-    record = record_of(plugin)
-    if getattr(load_plugins().objects[plugin], "ZOO_API", None) is None:
+    if getattr(load_plugins().objects[record.id], "ZOO_API", None) is None:
         raise Finding(
             f"{record.value} does not say which version of the zoo's hooks it was written for",
             "a later zoo with other hooks could only guess whether it fits",
@@ -124,9 +115,8 @@ def check_version(plugin: str) -> None:
         )
 
 
-def check_light(plugin: str) -> None:
+def check_light(record: PluginRecord) -> None:
     """Importing it costs next to nothing, measured in a process of its own."""
-    record = record_of(plugin)
     code = (
         "import sys, time, zoo, pluggy; zoo.hookimpl, zoo.ModelEntry, zoo.Recipe; "
         f"start = time.perf_counter(); import {record.value.partition(':')[0]}; "
@@ -155,25 +145,23 @@ def check_light(plugin: str) -> None:
         )
 
 
-def check_names(plugin: str) -> None:
+def check_names(record: PluginRecord) -> None:
     """No other plugin that is installed here uses one of its names."""
-    record = record_of(plugin)
     for other in load_plugins().records:
         for field in ENTRIES:
             mine, theirs = ({e.name for e in r.entries(field)} for r in (record, other))
-            if other.id != plugin and (shared := sorted(mine & theirs)):
+            if other.id != record.id and (shared := sorted(mine & theirs)):
                 kept = field == "commands" and other.id == BUILTIN
                 wins = f"`zoo {shared[0]}` stays the built-in one" if kept else "neither wins"
                 raise Finding(
                     f"{other.distribution} has {field} of the same name: {', '.join(shared)}",
-                    f"{wins}: with both installed, people must write {plugin}/{shared[0]}",
+                    f"{wins}: with both installed, people must write {record.id}/{shared[0]}",
                     "choose another name, with your family's in front for example",
                 )
 
 
-def check_targets(plugin: str) -> None:
+def check_targets(record: PluginRecord) -> None:
     """Everything that its entries name exists."""
-    record = record_of(plugin)
     targets = [(e.name, e.target) for field in ENTRIES for e in record.entries(field)]
     for entry in record.entries("models"):
         targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
@@ -196,20 +184,16 @@ def check_targets(plugin: str) -> None:
             ) from error
 
 
-def check_weights(plugin: str) -> None:
+def check_weights(record: PluginRecord) -> None:
     """The lists of weights that it ships can be read, and the files in its package are intact."""
-    record = record_of(plugin)
-    own = record.value.partition(":")[0].partition(".")[0]
-    if (
-        f"{own}:{MANIFEST}" not in record.entries("manifests")
-        and (package_folder(own) / MANIFEST).exists()
-    ):
+    own, named = record.value.partition(":")[0].partition(".")[0], record.entries("manifests")
+    if f"{own}:{MANIFEST}" not in named and (package_folder(own) / MANIFEST).exists():
         raise Finding(
             f"{own} ships {MANIFEST}, and no hook names it",
             "the weights travel in the wheel, and nobody can load them",
             f'let zoo_manifests return ["{own}:{MANIFEST}"]',
         )
-    for target in record.entries("manifests"):
+    for target in named:
         package, _, name = target.partition(":")
         try:
             for weights in read(package_folder(package) / name, package):
@@ -225,15 +209,9 @@ def check_weights(plugin: str) -> None:
             ) from error
 
 
-PLUGIN_CHECKS = (
-    check_loads,
-    check_hooks,
-    check_version,
-    check_light,
-    check_names,
-    check_targets,
-    check_weights,
-)
+RECORD_CHECKS = (  # of a plugin that check_loads has nothing to say about
+    check_hooks, check_version, check_light, check_names, check_targets, check_weights,
+)  # fmt: skip
 
 
 def check_parameters(name: str, **options: Any) -> None:
@@ -301,7 +279,6 @@ def check_training(name: str, **options: Any) -> None:
         try:
             result = train(name, "synthetic", runs=Path(folder), quiet=True, settings=settings)
             try:
-                load(result.path)
                 again = evaluate_run(str(result.path))
             except errors.WeightsError as error:
                 raise Finding(
@@ -375,13 +352,10 @@ def check_dataset(name: str) -> None:
         ) from error
     if entry.digests:
         return
-    arrays = {
-        f"{split}_{what}": getattr(part, what)
-        for split, part in (("train", data.train), ("test", data.test))
-        if part is not None
-        for what in ("images", "labels")
-    }
-    digests = check_arrays(entry, arrays, {}, declared=False).digests
+    splits = {"train": data.train, "test": data.test}.items()
+    parts = [(name, vars(part)) for name, part in splits if part is not None]
+    given = {f"{name}_{what}": array for name, part in parts for what, array in part.items()}
+    digests = check_arrays(entry, given, {}, declared=False).digests
     digests.pop("classes")  # these are in the entry
     raise Finding(
         f"{name} does not say which bytes it is made of",

@@ -63,12 +63,13 @@ def checks_of(name: str, **options: Any) -> list[Check]:
     options: for those of its models that have them, to make a large model small: `depth=2`.
     """
     plugin, _, model = name.partition("/")
-    made = [Check.by(check, plugin, plugin) for check in checks.PLUGIN_CHECKS]
+    made = [Check.by(checks.check_loads, plugin, plugin)]
     try:
         checks.check_loads(plugin)
     except Finding:
-        return made[:1]  # there is nothing else to look at
+        return made  # there is nothing else to look at
     record = checks.record_of(plugin)
+    made += [Check.by(check, plugin, record) for check in checks.RECORD_CHECKS]
     models, datasets = record.entries("models"), record.entries("datasets")
     if model:
         made, models, datasets = [], (registry().models.get(name),), ()
@@ -85,11 +86,9 @@ def checks_of(name: str, **options: Any) -> list[Check]:
             checks.check_training,
         ):
             made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
-    for dataset in datasets:
-        made.append(Check(dataset.name, "arrays", partial(checks.check_dataset, dataset.name)))
-    for command in record.entries("commands"):
-        made.append(Check.by(checks.check_command, command.name, f"{plugin}/{command.name}"))
-    return made
+    made += [Check(d.name, "arrays", partial(checks.check_dataset, d.name)) for d in datasets]
+    commands = [entry.name for entry in record.entries("commands")]
+    return made + [Check.by(checks.check_command, name, f"{plugin}/{name}") for name in commands]
 
 
 def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:

@@ -4,7 +4,7 @@ A trained model names it as `sha256:DIGEST` in its option `backbone_weights`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from zoo_core.data.features import digest_of_tensors
 from zoo_core.io.errors import OptionError, WeightsError, ZooError
 from zoo_core.io.files import cache_dir, cache_root
-from zoo_core.io.targets import resolve
 from zoo_core.io.tensors import write
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import qualified_name
+from zoo_core.train.job import Say
+from zoo_core.use.load import capability
 from zoo_core.weights.verify import read_tensors
 
 HEADS = ("linear", "mlp")
@@ -27,8 +28,6 @@ AT_ONCE = 16  # images; they may be large
 OPTION = "backbone_weights"
 BY_DIGEST = "sha256:"
 MOST = 2  # backbones that a process keeps at hand: a search asks for the same one again and again
-
-Say = Callable[[str], None]
 
 
 class FrozenModel(nn.Module):
@@ -136,8 +135,7 @@ def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> Back
         except ZooError as error:
             say(f"Warning: {error}; looking elsewhere")
     asked = "" if digest else str(config[OPTION])
-    give = resolve(entry.capabilities["backbone"], f"model {entry.name!r}")
-    given = give({**config, OPTION: asked}, say)
+    given = capability(entry, "backbone")({**config, OPTION: asked}, say)
     found = _fitting(given, spec, asked or f"the published weights of {entry.name}")
     if digest and found.digest != digest:
         raise WeightsError(

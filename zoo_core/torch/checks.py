@@ -156,12 +156,8 @@ def check_gradients(name: str, **options: Any) -> None:
     model = subject.build().train()
     logits = model(subject.images(4))
     torch.autograd.backward(F.cross_entropy(logits, torch.arange(4) % logits.shape[1]))
-    idle = [
-        key
-        for key, parameter in model.named_parameters()
-        if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any())
-    ]
-    if idle:
+    trained = ((key, p.grad) for key, p in model.named_parameters() if p.requires_grad)
+    if idle := [key for key, gradient in trained if gradient is None or not gradient.any()]:
         raise Finding(
             f"no gradient reaches {', '.join(idle)} of {name}",
             "these parameters count, are stored, and never learn",
@@ -263,13 +259,6 @@ def check_export(name: str, **options: Any) -> None:
 
 
 CHECKS = (
-    check_meta,
-    check_shapes,
-    check_options_count,
-    check_choices,
-    check_errors,
-    check_gradients,
-    check_learning,
-    check_round_trip,
-    check_determinism,
-)
+    check_meta, check_shapes, check_options_count, check_choices, check_errors, check_gradients,
+    check_learning, check_round_trip, check_determinism,
+)  # fmt: skip

@@ -20,7 +20,7 @@ from zoo_core.data.features import FEATURE_DTYPES, FeatureFile, FeatureKey, Feat
 from zoo_core.data.ops import open_ops
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.blocks import Writer
-from zoo_core.io.errors import DataError, Interrupted, TrainingError
+from zoo_core.io.errors import DataError, Interrupted, TrainingError, os_errors
 from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.torch.backbones import FrozenModel
 from zoo_core.torch.learner import wants_channels_last
@@ -112,17 +112,13 @@ class Pass:
             classes=self.dataset.classes, made_with=made_with,
         )  # fmt: skip
         waiting = lambda: display.say("another process computes these features; waiting")  # noqa: E731
-        try:
-            with self.file.writing(layout, waiting) as writer:
-                if writer.progress.missing:
-                    size = writer.progress.about["made_with"]["batch"]
-                    extractor = Extractor(make(), self.preprocess, device, self.view, size)
-                    self._fill(writer, extractor, display, resume)
-        except OSError as error:
-            raise DataError(
-                f"features cannot be kept in {self.file.path.parent}: {error.strerror or error}",
-                "make room there, or choose another folder with ZOO_CACHE; what was kept counts",
-            ) from error
+        what = f"features cannot be kept in {self.file.path.parent}"
+        hint = "make room there, or choose another folder with ZOO_CACHE; what was kept counts"
+        with os_errors(what, DataError, hint), self.file.writing(layout, waiting) as writer:
+            if writer.progress.missing:
+                size = writer.progress.about["made_with"]["batch"]
+                extractor = Extractor(make(), self.preprocess, device, self.view, size)
+                self._fill(writer, extractor, display, resume)
         found = self.kept(display.say)
         assert found is not None
         return found

@@ -24,7 +24,6 @@ from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import say
 from zoo_core.io.errors import OptionError
-from zoo_core.io.process import process
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
 from zoo_core.torch.backbones import (
@@ -32,7 +31,6 @@ from zoo_core.torch.backbones import (
     OPTION,
     BackboneWeights,
     FrozenModel,
-    Say,
     backbone_weights,
     digest_in,
 )
@@ -40,9 +38,9 @@ from zoo_core.torch.extract import VIEWS, Pass, batch_for
 from zoo_core.torch.learner import TorchLearner, choose_device, to_arrays
 from zoo_core.torch.task import OPTIMIZERS
 from zoo_core.torch.trainer import TorchTrainer
-from zoo_core.train.checkpoint import prefixed
+from zoo_core.train.checkpoint import prefixed, without_prefix
 from zoo_core.train.display import Display
-from zoo_core.train.job import Fitted, Job, cannot_train
+from zoo_core.train.job import Fitted, Job, Say, refuse
 from zoo_core.train.loop import Loop
 
 OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
@@ -63,10 +61,8 @@ class FrozenTrainer(TorchTrainer):
 
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
         """Of the head alone, where the options name the backbone by digest."""
-        spec = self._whole_spec(entry, config)
-        if not digest_in(config):
-            return dict(spec)
-        return {name: shape for name, shape in spec.items() if not name.startswith(BACKBONE)}
+        spec, left_out = self._whole_spec(entry, config), BACKBONE if digest_in(config) else ()
+        return {name: shape for name, shape in spec.items() if not name.startswith(left_out)}
 
     def _whole_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
         key = json.dumps([entry.target, config], sort_keys=True, default=str)
@@ -75,8 +71,7 @@ class FrozenTrainer(TorchTrainer):
         return FrozenTrainer._last[1]
 
     def _weights(self, entry: ModelEntry, config: Config, say: Say) -> BackboneWeights:
-        whole = self._whole_spec(entry, config).items()
-        spec = {k.removeprefix(BACKBONE): v for k, v in whole if k.startswith(BACKBONE)}
+        spec = without_prefix(BACKBONE, self._whole_spec(entry, config))
         return backbone_weights(entry, config, spec, say)
 
     def assemble(
@@ -119,15 +114,12 @@ class FrozenTrainer(TorchTrainer):
             raise OptionError(f"task.batch must be a whole number, not {options['batch']!r}")
         self.check_optimizer(job)
         views = [word for word in recipe.augment if word not in VIEWS]
-        at_once = OPTIMIZERS[recipe.optimizer].closure
-        for asked, what in (
-            (bool(views), f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}"),
-            (process()[1] > 1, "is one process"),
-            (job.entry.task != "classification", "trains classifiers only"),
-            (at_once and recipe.accumulate > 1, f"gives {recipe.optimizer} all features at once"),
-        ):
-            if asked:
-                raise cannot_train(job, what)
+        in_parts = OPTIMIZERS[recipe.optimizer].closure and recipe.accumulate > 1
+        refused = {
+            f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}": bool(views),
+            f"gives {recipe.optimizer} all features at once": in_parts,
+        }
+        refuse(job, refused)
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Before the first of many trainings: the pass, where a person sees how it goes."""

@@ -25,15 +25,15 @@ class Runtime:
 
     def __init__(self, device: str = "auto", precision: str = "float32") -> None:
         self.rank, self.world = process()
-        self._accelerator: Any = None
+        self.accelerator: Any = None
         self.device = choose_device(device)
         if self.world > 1:
             try:
                 from accelerate import Accelerator
             except ImportError as error:
                 raise missing_dependency("accelerate", "training in several processes") from error
-            self._accelerator = Accelerator(cpu=self.device.type == "cpu")
-            self.device = self._accelerator.device
+            self.accelerator = Accelerator(cpu=self.device.type == "cpu")
+            self.device = self.accelerator.device
         self.precise = torch.float32 if self.device.type == "mps" else torch.float64  # for sums
         self._dtype = getattr(torch, precision)
         # float16 loses small gradients unless the loss is scaled up; the others need no scaler.
@@ -52,7 +52,7 @@ class Runtime:
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up the gradients of all processes, whose losses are already shares of the whole."""
-        if self._accelerator is None:
+        if self.accelerator is None:
             return
         # A wrapper of the model could not serve a task with several networks and optimisers.
         # A process without images in this batch has no gradients, and takes part all the same.
@@ -61,18 +61,10 @@ class Runtime:
                 p.grad = torch.zeros_like(p)
         gradients = [p.grad for p in given if p.grad is not None]
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-        flat = self._accelerator.reduce(flat, reduction="sum")
+        flat = self.accelerator.reduce(flat, reduction="sum")
         parts = flat.split([gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
-
-    def sum(self, values: np.ndarray) -> np.ndarray:
-        """Add up an array over all processes."""
-        if self._accelerator is None:
-            return values
-        tensor = torch.as_tensor(values, dtype=self.precise, device=self.device)
-        total: Tensor = self._accelerator.reduce(tensor, reduction="sum")
-        return total.cpu().numpy()
 
 
 class TorchLearner(Learner):
@@ -82,8 +74,8 @@ class TorchLearner(Learner):
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
-        kind = find_task(job.entry)
-        self.task = kind(cast(nn.Module, compiled), job.recipe, job.dataset.classes)
+        network, classes = cast(nn.Module, compiled), job.dataset.classes
+        self.task = find_task(job.entry)(network, job.recipe, classes)
         for network in dict.fromkeys((self.model, self.published)):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
@@ -187,7 +179,12 @@ class TorchLearner(Learner):
         torch._foreach_lerp_(ours, theirs, weight)
 
     def sum_over(self, values: np.ndarray) -> np.ndarray:
-        return self.runtime.sum(values)
+        runtime = self.runtime
+        if runtime.accelerator is None:
+            return values
+        tensor = torch.as_tensor(values, dtype=runtime.precise, device=runtime.device)
+        total: Tensor = runtime.accelerator.reduce(tensor, reduction="sum")
+        return total.cpu().numpy()
 
     def first_bad_step(self) -> int | None:
         return int(self._bad) if self._bad >= 0 else None
@@ -196,7 +193,7 @@ class TorchLearner(Learner):
     def evaluate(self, loader: Loader) -> dict[str, float]:
         self.published.eval()
         with self.runtime.autocast():
-            figures = self.task.evaluate(self.published, loader.epoch(0), self.runtime.sum)
+            figures = self.task.evaluate(self.published, loader.epoch(0), self.sum_over)
         self.scored = self.task.scored if self.runtime.world == 1 else None
         return figures
 
@@ -287,10 +284,9 @@ def choose_device(name: str) -> torch.device:
 def describe_machine() -> tuple[str, bool]:
     """What torch computes on here, and whether bfloat16 pays; for `zoo doctor`."""
     device = choose_device("auto").type
+    words = f"on {torch.cuda.get_device_name() if device == 'cuda' else device}"
     if device == "cpu":
         words = f"on the CPU with {torch.get_num_threads()} thread(s), no GPU found"
-    else:
-        words = f"on {torch.cuda.get_device_name() if device == 'cuda' else device}"
     return f"torch {torch.__version__}, {words}", device == "cpu" and quick_bfloat16()
 
 

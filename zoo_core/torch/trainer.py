@@ -58,10 +58,8 @@ class TorchTrainer(Trainer):
     def tensor_spec(self, entry: ModelEntry, config: Config) -> TensorSpec:
         model = self.sketch(entry, config)
         self._sketched = entry, dict(config), model
-        return {
-            name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in model.state_dict().items()
-        }
+        state = model.state_dict().items()
+        return {k: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for k, t in state}
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
         fill(model, tensors, strict=False)
@@ -84,10 +82,7 @@ class TorchTrainer(Trainer):
         model = kept[2] if kept and same else self.sketch(entry, config)
         state = model.state_dict(keep_vars=True)
         if state.keys() == tensors.keys() and len({id(t) for t in state.values()}) == len(state):
-            mapped = {
-                name: torch.from_numpy(array).to(state[name].dtype)
-                for name, array in tensors.items()
-            }
+            mapped = {k: torch.from_numpy(a).to(state[k].dtype) for k, a in tensors.items()}
             model.load_state_dict(mapped, assign=True)
         if any(
             isinstance(value, Tensor) and value.is_meta
@@ -97,8 +92,7 @@ class TorchTrainer(Trainer):
         ):  # a buffer that is not saved, a shared weight, a new head, a tensor as an attribute
             model = self.build(entry, config)
             self.load_state(model, tensors)
-        model = model.to(choose_device(device), wanted if dtype else None)
-        return model.eval()
+        return model.to(choose_device(device), wanted if dtype else None).eval()
 
     def export(self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path) -> float:
         """Write a model and return by how much the written one differs on the images."""
@@ -126,11 +120,8 @@ class TorchTrainer(Trainer):
             raise ZooError(f"{what}: {describe(error)[:300]}", hint) from error
 
     def environment(self, device: str) -> dict[str, Any]:
-        return {
-            "torch": torch.__version__,
-            "device": str(choose_device(device)),
-            "threads": torch.get_num_threads(),
-        }
+        where, threads = str(choose_device(device)), torch.get_num_threads()
+        return {"torch": torch.__version__, "device": where, "threads": threads}
 
     def check(self, job: Job) -> None:
         choose_device(job.device)
@@ -158,7 +149,7 @@ class TorchTrainer(Trainer):
     def measure(
         self,
         entry: ModelEntry,
-        model: nn.Module,
+        model: Any,
         recipe: Recipe,
         loader: Loader,
         classes: tuple[str, ...],

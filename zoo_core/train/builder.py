@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,6 @@ from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import UsageError, ZooError
 from zoo_core.io.process import process
-from zoo_core.io.targets import resolve
 from zoo_core.runs.run import FORMAT, Directory, Run
 from zoo_core.spec.entries import ModelEntry, Provider
 from zoo_core.spec.framework import check_options
@@ -27,7 +27,7 @@ from zoo_core.spec.registry import is_path
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, honoured, refuse_ignored, trainer_of
-from zoo_core.use.load import fitting
+from zoo_core.use.load import capability, fitting
 from zoo_core.weights.references import obtain
 
 
@@ -93,7 +93,7 @@ def fit_to_data(
     """The model's options and the preprocessing: the data decides what nobody has set."""
     wanted = dict(recipe.preprocess)
     if "preprocess" in entry.capabilities:
-        give = resolve(entry.capabilities["preprocess"], f"model {entry.name!r}")
+        give = capability(entry, "preprocess")
         wanted = {**give(check_options(entry, recipe.model)), **wanted}
     for option, setting in (("image_size", "size"), ("in_channels", "channels")):
         if option in recipe.model:
@@ -157,7 +157,6 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
         "result": None,
         "error": "",
     }
-    run.path.mkdir(parents=True, exist_ok=True)
     run.write(document)
     return replace(job, run=run)
 
@@ -183,10 +182,8 @@ def check_same(
     """Refuse to go on with other images; warn of whatever else the result depends on."""
     before = begun.read()
     if data.digest != before["dataset"]["digest"]:
-        raise ZooError(
-            f"dataset {data.name} is no longer the one that {begun.name} was started with",
-            f"start a new {begun.kind}, or bring the old images back",
-        )
+        what = f"dataset {data.name} is no longer the one that {begun.name} was started with"
+        raise ZooError(what, f"start a new {begun.kind}, or bring the old images back")
     for name, now in environment(entry, device).items():
         if (then := before["environment"].get(name)) != now:
             display.warn(f"{name} was {then} and is now {now}: the result may differ")
@@ -194,12 +191,10 @@ def check_same(
 
 def processor() -> str:
     """The name of the processor, where the platform tells."""
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -217,8 +212,7 @@ def starting_tensors(job: Job, runs: Path | None) -> dict[str, np.ndarray] | Non
     elif "pretrained" in entry.capabilities:
         options = {**job.config, **job.recipe.model}
         source = options.get("weights") or "pretrained weights"
-        give = resolve(entry.capabilities["pretrained"], f"model {entry.name!r}")
-        tensors = give(options, display.say)
+        tensors = capability(entry, "pretrained")(options, display.say)
     else:
         return None
     spec = job.trainer.tensor_spec(entry, job.config)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.io.errors import ZooError
-from zoo_core.io.files import atomic_write, digest_of
+from zoo_core.io.documents import write_document
+from zoo_core.io.errors import os_errors
+from zoo_core.io.files import digest_of
 from zoo_core.io.tensors import read, write
 
 KEPT = 2
@@ -34,7 +35,7 @@ def prefixed(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.nda
     return {prefix + name: array for name, array in tensors.items()}
 
 
-def without_prefix(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def without_prefix(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays of one part of a state, under the names that they have there."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
@@ -47,19 +48,12 @@ class Checkpoints:
 
     def save(self, step: int, state: State) -> Path:
         path = self.folder / f"{step:08d}.json"
-        try:
+        hint = "nothing was saved before: make room, then start again"
+        if last := self.latest_path():
+            hint = f"what was saved before is whole ({last}): make room, then resume the run"
+        with os_errors(f"the checkpoint of step {step} could not be written", hint=hint):
             digest = write(path.with_suffix(".safetensors"), state.tensors)
-            record = {"step": step, "sha256": digest, "values": state.values}
-            with atomic_write(path) as temporary:
-                temporary.write_text(json.dumps(record), encoding="utf-8")
-        except OSError as error:
-            last = self.latest_path()
-            raise ZooError(
-                f"the checkpoint of step {step} could not be written: {error.strerror}",
-                f"what was saved before is whole ({last}): make room, then resume the run"
-                if last
-                else "nothing was saved before: make room, then start again",
-            ) from error
+            write_document(path, {"step": step, "sha256": digest, "values": state.values})
         for old in self._paths()[KEPT:]:
             old.unlink(missing_ok=True)
             old.with_suffix(".safetensors").unlink(missing_ok=True)
@@ -81,9 +75,8 @@ class Checkpoints:
                         raise ValueError("its digest does not match")
                     return State(read(file), record["values"]), warnings
             except (OSError, ValueError, KeyError, TypeError) as error:
-                warnings.append(
-                    f"checkpoint {path.stem} is damaged ({error}); trying the one before"
-                )
+                what = f"checkpoint {path.stem} is damaged ({error})"
+                warnings.append(f"{what}; trying the one before")
         return None, warnings
 
     def clear(self) -> None:

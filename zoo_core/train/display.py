@@ -83,10 +83,9 @@ class Bars(Display):
         super().start(epochs, steps, first_epoch, first_step)
         self._bars = open_bars()
         self._steps = steps
-        self._epoch_bar = self._bars.add_task(
-            "epoch", total=epochs * steps, note="", completed=first_epoch * steps + first_step
-        )
-        self._step_bar = self._bars.add_task("step", total=steps, completed=first_step, note="")
+        add, done = self._bars.add_task, first_epoch * steps + first_step
+        self._epoch_bar = add("epoch", total=epochs * steps, completed=done, note="")
+        self._step_bar = add("step", total=steps, completed=first_step, note="")
         self._seen = 0.0
         self._bars.start()
 
@@ -95,16 +94,13 @@ class Bars(Display):
         if now - self._seen < REFRESH and done < self._steps:
             return
         self._seen = now
-        self._bars.update(
-            self._epoch_bar,
-            completed=(epoch - 1) * self._steps + done,
-            description=f"epoch {epoch} of {self.epochs}",
-        )
-        figures = "  ".join(named(name, value) for name, value in totals().items())
-        self._bars.update(self._step_bar, completed=done, note=figures)
+        title, in_all = f"epoch {epoch} of {self.epochs}", (epoch - 1) * self._steps + done
+        self._bars.update(self._epoch_bar, completed=in_all, description=title)
+        self._bars.update(self._step_bar, completed=done, note=_figures(totals()))
 
     def epoch(self, line: Mapping[str, Any]) -> None:
-        self._bars.console.print(epoch_line(line, self.epochs), highlight=False, markup=False)
+        if not self.quiet:
+            self._bars.console.print(epoch_line(line, self.epochs), highlight=False, markup=False)
 
     def stop(self) -> None:
         if hasattr(self, "_bars"):
@@ -139,13 +135,13 @@ def in_notebook() -> bool:
     return "ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets") is not None
 
 
+def _figures(scores: Mapping[str, float]) -> str:
+    return "  ".join(named(name, value) for name, value in scores.items())
+
+
 def epoch_line(line: Mapping[str, Any], epochs: int) -> str:
     """An epoch's metrics as one line."""
-    shown = [
-        named(name, value)
-        for name, value in line.items()
-        if name.startswith(("train_", "validation_", "test_")) and not name.endswith("top5")
-    ]
-    width = len(str(epochs))
+    splits, width = ("train_", "validation_", "test_"), len(str(epochs))
+    scores = {k: v for k, v in line.items() if k.startswith(splits) and not k.endswith("top5")}
     tail = f"{line['images_per_second']:,.0f} images/s  {line['seconds']:.1f} s"
-    return f"epoch {line['epoch']:>{width}}/{epochs}  {'  '.join(shown)}  {tail}"
+    return f"epoch {line['epoch']:>{width}}/{epochs}  {_figures(scores)}  {tail}"

@@ -40,8 +40,7 @@ class Events:
     """The listeners of one run. One that raises is warned about and dropped."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        self._listeners = load_plugins().listeners()
-        self._warn = warn
+        self._listeners, self._warn = load_plugins().listeners(), warn
 
     def send(self, hook: str, **arguments: Any) -> None:
         for plugin, hooks in list(self._listeners.items()):
@@ -49,10 +48,8 @@ class Events:
                 getattr(hooks, hook)(**arguments)
             except Exception as error:
                 del self._listeners[plugin]
-                self._warn(
-                    f"plugin {plugin!r} raised {describe(error)} in {hook}; "
-                    "it is not called again in this run"
-                )
+                what = f"plugin {plugin!r} raised {describe(error)} in {hook}"
+                self._warn(f"{what}; it is not called again in this run")
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,8 @@ class Job:
         smooths: bool = True,
     ) -> None:
         """Refuse unknown options, data without the labels it needs, and what it would ignore."""
-        check_names(f"the task of model {self.entry.name!r}", self.recipe.task, options)
+        task = f"the task of model {self.entry.name!r}"
+        check_names(task, self.recipe.task, options)
         if labels and not self.dataset.classes:
             what = "is a classifier" if self.entry.task == "classification" else "needs labels"
             raise OptionError(
@@ -96,29 +94,16 @@ class Job:
             )
         cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)
         if not mixes and (self.recipe.mixup or cutmix):
-            raise OptionError(
-                f"the task of model {self.entry.name!r} does not support mixed images",
-                "leave out mixup and cutmix",
-            )
+            raise OptionError(f"{task} does not support mixed images", "leave out mixup and cutmix")
         if not smooths and self.recipe.label_smoothing:
-            raise OptionError(
-                f"the task of model {self.entry.name!r} does not use label_smoothing",
-                "leave it out",
-            )
+            raise OptionError(f"{task} does not use label_smoothing", "leave it out")
 
     def training_loader(self, **how: Any) -> Loader:
         """Batches to learn from. `how` is the learner's: backend, device, channels_last, shard."""
-        recipe = self.recipe
-        return self.loader(
-            self.dataset.train,
-            indices=self.parts[0],
-            batch_size=min(recipe.batch_size, len(self.parts[0])),
-            preprocess=self.preprocess,
-            augment=recipe.augment,
-            mixup=recipe.mixup,
-            seed=recipe.seed,
-            **how,
-        )
+        recipe, data, indices = self.recipe, self.dataset.train, self.parts[0]
+        how |= {"augment": recipe.augment, "mixup": recipe.mixup, "seed": recipe.seed}
+        how |= {"batch_size": min(recipe.batch_size, len(indices)), "preprocess": self.preprocess}
+        return self.loader(data, indices=indices, **how)
 
     def training_arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """All images to train on at once, float32 (n, c, h, w), and their labels, int64 (n,).
@@ -134,14 +119,8 @@ class Job:
         self, split: Split, indices: np.ndarray | None = None, **how: Any
     ) -> Loader:
         """The images of a split in their order, as they are."""
-        return self.loader(
-            split,
-            indices=indices,
-            batch_size=EVALUATION_BATCH,
-            preprocess=self.preprocess,
-            shuffle=False,
-            **how,
-        )
+        how |= {"batch_size": EVALUATION_BATCH, "preprocess": self.preprocess, "shuffle": False}
+        return self.loader(split, indices=indices, **how)
 
 
 @dataclass(frozen=True)
@@ -181,13 +160,7 @@ class Trainer(Framework):
 
         It is called before a run exists and before anything is fetched; raise a zoo.ZooError.
         """
-        for asked, what in (
-            (job.device not in ("auto", "cpu"), f"has no device {job.device!r}"),
-            (process()[1] > 1, "is one process"),
-            (job.entry.task != "classification", "trains classifiers only"),
-        ):
-            if asked:
-                raise cannot_train(job, what)
+        refuse(job, {f"has no device {job.device!r}": job.device not in ("auto", "cpu")})
         self.check_optimizer(job)
         job.check_task(self.task_options)
         for option, value in job.recipe.task.items():
@@ -254,12 +227,16 @@ def refuse_ignored(entry: ModelEntry, trainer: Trainer, recipe: Recipe) -> None:
         )
 
 
-def cannot_train(job: Job, what: str) -> OptionError:
-    """The refusal of a trainer: `what` is what it cannot do, after its name."""
-    return OptionError(
-        f"model {job.entry.name!r} cannot be trained like this: its trainer, "
-        f"{job.entry.trainer}, {what}"
-    )
+def refuse(job: Job, more: Mapping[str, bool]) -> None:
+    """Refuse what a trainer of classifiers in one process cannot do; more: in words, if asked."""
+    several, other_task = process()[1] > 1, job.entry.task != "classification"
+    ours = {"is one process": several, "trains classifiers only": other_task}
+    for what, asked in {**more, **ours}.items():
+        if asked:
+            raise OptionError(
+                f"model {job.entry.name!r} cannot be trained like this: its trainer, "
+                f"{job.entry.trainer}, {what}"
+            )
 
 
 def trainer_of(entry: ModelEntry) -> Trainer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,9 +46,7 @@ class Loop:
 
     def __init__(self, learner: Learner, job: Job) -> None:
         """Makes the loaders; nothing is trained before `fit`."""
-        self.learner = learner
-        self.job = job
-        self.recipe = job.recipe
+        self.learner, self.job, self.recipe = learner, job, job.recipe
         how = learner.loading()
         self.whole_loading = {**how, "shard": (0, 1)}  # for what each process does by itself
         self.training = job.training_loader(**how)
@@ -60,7 +58,7 @@ class Loop:
         if job.dataset.test:
             self.watched["test"] = job.evaluation_loader(job.dataset.test, **how)
         self.checkpoints = Checkpoints(job.run.checkpoints) if job.run else None
-        self.stopping = Stopping(self.recipe.patience)
+        self.stopping = Stopping()
         self.best_weights: dict[str, np.ndarray] = {}
         self.epoch = self.batch = 0
         # Over all resumes: everything but waiting, steps alone, and steps of this epoch alone.
@@ -136,9 +134,8 @@ class Loop:
         if self.job.run:
             self.job.run.append_metrics(line)
             self.job.display.epoch(line)
-            self.job.events.send(
-                "zoo_epoch_ended", run=self.job.run, epoch=self.epoch, metrics=line
-            )
+            about = {"run": self.job.run, "epoch": self.epoch, "metrics": line}
+            self.job.events.send("zoo_epoch_ended", **about)
             self._draw_samples()
 
     def _after_step(self, started: float) -> None:
@@ -149,21 +146,20 @@ class Loop:
         self.epoch_seconds += elapsed
         self.job.display.step(self.epoch + 1, self.batch, self._running)
         now = time.monotonic()
-        if self.learner.any_process(bool(self.interruption.signal)):
+        interrupted = self.learner.any_process(bool(self.interruption.signal))
+        due = interrupted or now - self._saved > self.job.checkpoint_seconds
+        if due or now - self._looked > LOOK:
             self._check_loss()
+            self._looked = time.monotonic()
+        if due:
             self._save()
+        if interrupted:
             raise Interrupted(
                 f"stopped in epoch {self.epoch + 1}, after step {self.batch} "
                 f"of {self.steps}, and saved",
                 f"zoo train --resume {self.job.run.path}" if self.job.run else "",
                 self.interruption.signal or 2,
             )
-        if now - self._looked > LOOK:
-            self._check_loss()
-            self._looked = time.monotonic()
-        if now - self._saved > self.job.checkpoint_seconds:
-            self._check_loss()
-            self._save()
 
     def _running(self) -> dict[str, float]:
         """Figures of the epoch so far, for the display."""
@@ -186,7 +182,8 @@ class Loop:
         rate = self.pictures / max(self.epoch_seconds, 1e-9)
         line |= {"seconds": round(self.epoch_seconds, 3), "images_per_second": round(rate, 1)}
         if "validation" in self.watched:
-            better = self.stopping.saw(self.epoch + 1, line["validation_loss"])
+            loss, patience = line["validation_loss"], self.recipe.patience
+            better = self.stopping.saw(self.epoch + 1, loss, patience)
             if better and self.recipe.restore_best:
                 self.best_weights = {k: v.copy() for k, v in self.learner.weights().items()}
         return line
@@ -213,7 +210,7 @@ class Loop:
                 "learner": state.values,
                 **{name: getattr(self, name) for name in COUNTED},
                 "cpu_seconds": self._cpu_offset + time.process_time(),
-                "stopping": self.stopping.to_dict(),
+                "stopping": asdict(self.stopping),
             }
             best = prefixed(BEST, self.best_weights)
             step = self.epoch * self.steps + self.batch
@@ -225,21 +222,21 @@ class Loop:
         if self.job.resume_from is None:
             return
         state, warnings = Checkpoints(self.job.resume_from.checkpoints).load()
-        if self.job.run:
-            for warning in warnings:
-                self.job.display.warn(warning)
+        where = "the beginning"
         if state is not None:
             self.best_weights = without_prefix(BEST, state.tensors)
             self.learner.load(State(state.tensors, state.values["learner"]))
             for name in COUNTED:
                 setattr(self, name, state.values[name])
             self._cpu_offset += state.values.get("cpu_seconds", 0.0)  # unknown to older runs
-            self.stopping = Stopping(self.recipe.patience, **state.values["stopping"])
-        if self.job.run:
-            self.job.run.keep_metrics(self.epoch)
-        if self.job.run and (state or warnings):
-            where = f"epoch {self.epoch + 1}, step {self.batch + 1}" if state else "the beginning"
-            self.job.display.say(f"Resuming {self.job.run.path} at {where}.")
+            self.stopping = Stopping(**state.values["stopping"])
+            where = f"epoch {self.epoch + 1}, step {self.batch + 1}"
+        if run := self.job.run:
+            for warning in warnings:
+                self.job.display.warn(warning)
+            run.keep_metrics(self.epoch)
+            if state or warnings:
+                self.job.display.say(f"Resuming {run.path} at {where}.")
 
     def _draw_samples(self) -> None:
         """A sheet from the same noise every few epochs; that of the last one is the report's."""
@@ -290,19 +287,15 @@ def _cosine(start: float, end: float, done: float) -> float:
 class Stopping:
     """Remembers the best validation loss and how long ago it was."""
 
-    patience: int  # epochs; 0: never stops
     best: float | None = None
     best_epoch: int | None = None
     stopped: bool = False
 
-    def saw(self, epoch: int, loss: float) -> bool:
-        """Note an epoch's validation loss; whether it is the best so far."""
+    def saw(self, epoch: int, loss: float, patience: int) -> bool:
+        """Note an epoch's validation loss; whether it is the best so far. patience 0: no end."""
         better = self.best is None or loss < self.best
         if better:
             self.best, self.best_epoch = loss, epoch
-        elif self.patience and epoch - (self.best_epoch or 0) >= self.patience:
+        elif patience and epoch - (self.best_epoch or 0) >= patience:
             self.stopped = True
         return better
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"best": self.best, "best_epoch": self.best_epoch, "stopped": self.stopped}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from zoo_core.train.builder import begin_run, build_job, check_same, lasting
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
-from zoo_core.use.predict import measure_model
+from zoo_core.use.predict import Measured, measure_model
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
 Reporter = Callable[[Run, Dataset], Path]
@@ -134,13 +135,9 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
             fitted = job.trainer.fit(job)
             assert fitted is not None
             if not fitted.seconds:
-                seconds = time.perf_counter() - started
-                fitted = replace(
-                    fitted,
-                    seconds=seconds,
-                    cpu_seconds=time.process_time() - processed,
-                    images_per_second=fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9),
-                )
+                seconds, cpu = time.perf_counter() - started, time.process_time() - processed
+                rate = fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9)
+                fitted = replace(fitted, seconds=seconds, cpu_seconds=cpu, images_per_second=rate)
             result = _finish(job, run, fitted, report)
             job.events.send("zoo_run_ended", run=run, result=result)
             return result
@@ -158,11 +155,9 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
             f"{run.path} could not be written: {error.strerror or error}",
             f"make room, then: zoo train --resume {run.path}{saved}",
         )
-    try:
-        status = "interrupted" if interrupted else "failed"
-        run.update(status=status, error="" if interrupted else describe(error))
-    except (OSError, ZooError):
-        pass  # a full disk: the error itself says so
+    status, what = ("interrupted", "") if interrupted else ("failed", describe(error))
+    with suppress(OSError, ZooError):  # a full disk: the error itself says so
+        run.update(status=status, error=what)
     job.events.send("zoo_run_failed", run=run, error=error)
     return error
 
@@ -206,13 +201,14 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
     return Result(run, figures, fitted.seconds, page)
 
 
+def _measure(job: Job, fitted: Fitted, data: Dataset, known: np.ndarray | None = None) -> Measured:
+    model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
+    return measure_model(job.entry, model, job.preprocess, data, job.recipe, scores=known)
+
+
 def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
     """Figures of the test set and, of a classifier, the predictions that the report needs."""
-    model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
-    figures, probabilities, ms = measure_model(
-        job.trainer, job.entry, model, job.preprocess, job.dataset, "test", job.recipe,
-        scores=fitted.test_scores,
-    )  # fmt: skip
+    figures, probabilities, ms = _measure(job, fitted, job.dataset, fitted.test_scores)
     if probabilities is None or ms is None:
         return {"test": figures}
     tensors = {"probabilities": probabilities.astype(np.float32)}
@@ -230,10 +226,7 @@ def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> 
         train = job.dataset.train
         labels = None if train.labels is None else train.labels[held_out]
         data = replace(job.dataset, test=Split(train.images[held_out], labels))
-        model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
-        figures["validation"], *_ = measure_model(
-            job.trainer, job.entry, model, job.preprocess, data, "test", job.recipe
-        )
+        figures["validation"], *_ = _measure(job, fitted, data)
     line: dict[str, Any] = {"epoch": fitted.epochs}
     for split, scores in figures.items():
         plain = {name: value for name, value in scores.items() if isinstance(value, float)}

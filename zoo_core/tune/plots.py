@@ -14,12 +14,8 @@ from zoo_core.spec.settings import as_typed
 from zoo_core.tune.search import Trial
 from zoo_core.tune.space import Axis
 
-SOURCES = {
-    "recipe": look.COLOURS[2],
-    "random": look.COLOURS[0],
-    "tpe": look.COLOURS[1],
-    "grid": look.COLOURS[0],
-}
+PLACES = {"recipe": 2, "random": 0, "tpe": 1, "grid": 0}
+SOURCES = {source: look.COLOURS[place] for source, place in PLACES.items()}
 CUT: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markersize": 5}  # of a curve
 
 

@@ -30,19 +30,13 @@ class TrialBars(Bars):
     """The bars of one run, and one for the search; epochs leave no lines."""
 
     def __init__(self, number: int, trials: int) -> None:
-        super().__init__()
+        super().__init__(quiet=True)
         self.number, self.trials = number, trials
 
     def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
         super().start(epochs, steps, first_epoch, first_step)
         title = f"trial {self.number} of {self.trials}"
         self._bars.add_task(title, total=self.trials, completed=self.number - 1, note="")
-
-    def epoch(self, line: Mapping[str, Any]) -> None:
-        pass
-
-    def say(self, sentence: str) -> None:
-        pass
 
 
 class SearchDisplay(Display):

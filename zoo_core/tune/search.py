@@ -15,7 +15,7 @@ from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import resolve
-from zoo_core.runs.run import FORMAT, Directory, Inside, Run, new_run
+from zoo_core.runs.run import FORMAT, Directory, Inside, new_run
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
@@ -146,8 +146,7 @@ def decide(asked: SearchSettings) -> SearchPlan:
         hint = did_you_mean(asked.preset, PRESETS, known)
         raise OptionError(f"there is no preset {asked.preset!r}", hint)
     preset = SWEEP if sweep else PRESETS[asked.preset]
-    own = preset.recipe if preset.recipe in entry.recipes else "default"
-    recipe_name = asked.recipe or own
+    recipe_name = asked.recipe or (preset.recipe if preset.recipe in entry.recipes else "default")
     recipe = choose_recipe(entry, recipe_name)
     settings = merge(preset.settings, asked.settings)
     if preset is PRESETS["default"] and settings.get("schedule", recipe.schedule) == "constant":
@@ -248,9 +247,6 @@ class Search(Directory):
 
     trials_file = Inside("trials.jsonl")  # one line for each trial that has ended
     best_file = Inside("best.toml")  # the best recipe, for zoo train --config
-
-    def trial_run(self, number: int) -> Run:
-        return Run(self.path / "trials" / f"{number:03d}")
 
     def plan(self) -> SearchPlan:
         try:

@@ -64,7 +64,6 @@ class Hyperopt:
         self._domain = Domain(None, hyperopt_space(plan.axes))
 
     def suggest(self, number: int, seen: Sequence[Trial]) -> Suggestion:
-        """Parameters for trial `number`, counted from 1, after the trials seen so far."""
         from hyperopt import Trials, rand, tpe
 
         if number == 1 and self.guess:
@@ -87,13 +86,10 @@ class Hyperopt:
 
     def document(self, trial: Trial) -> dict[str, Any]:
         """A trial as hyperopt keeps it."""
-        vals: dict[str, list[Any]] = {}
-        for name, axis in self.axes.items():
-            value = trial.parameters[name]
-            vals[name] = [axis.values.index(value) if axis.values else value]
-        result: dict[str, Any] = {"status": "fail"}
-        if trial.loss is not None:
-            result = {"status": "ok", "loss": trial.loss}
+        given = ((axis, trial.parameters[axis.name]) for axis in self.axes.values())
+        vals = {axis.name: [axis.values.index(v) if axis.values else v] for axis, v in given}
+        ended = {"status": "ok", "loss": trial.loss}
+        result = {"status": "fail"} if trial.loss is None else ended
         misc = {"tid": trial.number, "cmd": self._domain.cmd, "workdir": None,
                 "idxs": {name: [trial.number] for name in vals}, "vals": vals}  # fmt: skip
         return {

@@ -10,7 +10,7 @@ from typing import Any
 from zoo_core.io.errors import OptionError, UsageError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import FIELDS, override, parse_settings
+from zoo_core.spec.settings import FIELDS, merge, override, parse_settings
 
 KINDS = ("log", "uniform", "choice")
 FORMS = "write NAME=log:LOW:HIGH, NAME=uniform:LOW:HIGH or NAME=choice:A,B,C"
@@ -67,10 +67,8 @@ def grid_size(axes: Iterable[Axis]) -> int:
     """How many combinations there are."""
     for axis in axes:
         if axis.kind != "choice":
-            raise OptionError(
-                f"a grid needs values, and {axis.name} has a range",
-                f"write {axis.name}=choice:A,B,C",
-            )
+            what = f"a grid needs values, and {axis.name} has a range"
+            raise OptionError(what, f"write {axis.name}=choice:A,B,C")
     return math.prod(len(axis.values) for axis in axes)
 
 
@@ -79,10 +77,7 @@ def as_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, value in parameters.items():
         section, dot, option = name.partition(".")
-        if dot:
-            settings.setdefault(section, {})[option] = value
-        else:
-            settings[name] = value
+        settings = merge(settings, {section: {option: value} if dot else value})
     return settings
 
 
@@ -94,10 +89,8 @@ def _parse(text: str, entry: ModelEntry) -> Axis:
         raise OptionError(f"{text!r} is not a part of a search space", FORMS)
     section, dot, option = name.partition(".")
     if section in SHARED:
-        raise OptionError(
-            f"{name} cannot be searched: all trials are compared on the same images",
-            "set it for all of them, with --set",
-        )
+        what = f"{name} cannot be searched: all trials are compared on the same images"
+        raise OptionError(what, "set it for all of them, with --set")
     # What the setting is without a search; its type says which values it can have.
     like = entry.options.get(option) if dot and section == "model" else FIELDS.get(name)
     if kind != "choice":
@@ -136,9 +129,8 @@ def _range(name: str, kind: str, text: str, like: Any, entry: ModelEntry) -> Axi
 
 def _value(name: str, text: str, entry: ModelEntry) -> Any:
     """One value, parsed and checked as `--set` does it."""
-    settings = parse_settings([f"{name}={text}"], entry)
-    section, dot, option = name.partition(".")
-    return settings[section][option] if dot else settings[name]
+    (value,) = parse_settings([f"{name}={text}"], entry).values()
+    return value[name.partition(".")[2]] if "." in name else value
 
 
 def axis_texts(space: Mapping[str, Any] | Iterable[str], *, grid: bool = False) -> tuple[str, ...]:

@@ -121,19 +121,15 @@ class TrialJob:
 
 def best_epoch(lines: Lines) -> tuple[float, int] | tuple[None, None]:
     """The lowest validation loss that is a number, and its epoch."""
-    found = [
-        (line["validation_loss"], line["epoch"])
-        for line in lines
-        if math.isfinite(line.get("validation_loss", math.nan))
-    ]
-    return min(found, default=(None, None))
+    found = ((line.get("validation_loss", math.nan), line["epoch"]) for line in lines)
+    return min((pair for pair in found if math.isfinite(pair[0])), default=(None, None))
 
 
 def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
     """Train and record, a failure too; what an engine runs. Reports the line of each epoch."""
     search, plan, data = Search(task.search), task.plan, with_arrays(task.data, arrays)
     if search.settings_file.exists():
-        return _run_in(search.trial_run(task.number), task, data, report)
+        return _run_in(Run(search.path / "trials" / f"{task.number:03d}"), task, data, report)
     if plan.kind == "sweep":
         raise ZooError(
             f"{search.path} is not on the disk of {platform.node()}",
@@ -241,16 +237,13 @@ def run_trials(work: Work) -> list[Trial]:
 
 def without_arrays(data: Dataset) -> tuple[Dataset, Arrays]:
     """A dataset that can be sent, and its arrays, which an engine brings to all its workers."""
-    arrays = {}
-
-    def bare(split: Split, name: str) -> Split:
-        arrays[f"{name}_images"] = split.images
-        if split.labels is not None:
-            arrays[f"{name}_labels"] = split.labels
-        return Split(split.images[:0], None)
-
-    test = bare(data.test, "test") if data.test else None
-    return replace(data, train=bare(data.train, "train"), test=test), arrays
+    bare: dict[str, Any] = {"test": None}
+    arrays: dict[str, Any] = {}
+    for name, split in (("train", data.train), ("test", data.test)):
+        if split:
+            arrays |= {f"{name}_{what}": array for what, array in vars(split).items()}
+            bare[name] = Split(split.images[:0], None)
+    return replace(data, **bare), {name: a for name, a in arrays.items() if a is not None}
 
 
 def with_arrays(data: Dataset, arrays: Arrays) -> Dataset:

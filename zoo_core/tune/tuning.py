@@ -64,10 +64,8 @@ def run_search(asked: SearchSettings) -> SearchResult:
             best = best_trial(plan, trials)
             if best is None:
                 search.update(status="failed")
-                raise TrainingError(
-                    f"all {len(trials)} trials failed; the first one: {trials[0].error}",
-                    f"each of them is a line of {search.trials_file}",
-                )
+                what = f"all {len(trials)} trials failed; the first one: {trials[0].error}"
+                raise TrainingError(what, f"each of them is a line of {search.trials_file}")
             recipe = best_recipe(plan, best)
             write_recipe(search, plan, recipe, best)
             trained = _train_best(work, recipe) if plan.train else None

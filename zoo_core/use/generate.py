@@ -117,11 +117,8 @@ class Sampler:
                 raise UsageError("this model does not take a class: leave out --class")
             return None
         asked = condition.casefold()
-        able = [
-            i
-            for i, names in enumerate(zip(self.names, self.labels, strict=True))
-            if not asked or asked in map(str.casefold, names)
-        ]
+        both = enumerate(zip(self.names, self.labels, strict=True))
+        able = [i for i, names in both if not asked or asked in map(str.casefold, names)]
         if not able:
             known = tuple(dict.fromkeys(self.names))
             hint = did_you_mean(condition, known, f"it has: {', '.join(known)}")
@@ -136,11 +133,11 @@ class Sampler:
         chosen = self.choose(rows, condition)
         return self.draw(noise, None if chosen is None else np.repeat(chosen, steps))
 
-    def sheet(self, seed: int = 0) -> Samples:
+    def sheet(self) -> Samples:
         """For a look at a model: rows of conditions where there are some, otherwise anything."""
         rows = min(len(self.names), MOST_SHOWN) or SHEET_COLUMNS
         chosen = np.repeat(np.arange(rows), SHEET_COLUMNS) if self.names else None
-        return self.draw(self.noise(rows * SHEET_COLUMNS, seed), chosen)
+        return self.draw(self.noise(rows * SHEET_COLUMNS, seed=0), chosen)
 
 
 def on_the_way(start: np.ndarray, end: np.ndarray, steps: int) -> np.ndarray:
@@ -246,11 +243,8 @@ def feature_distance(
 def statistics(judge: Any, images: np.ndarray) -> Statistics:
     """Mean and covariance of the features of images, uint8 (n, h, w, c)."""
     look = capability(judge.zoo.entry, "features")
-    found = [
-        np.asarray(look(judge, as_input(judge, images[part])), np.float64)
-        for part in blocks(len(images), COMPARED)
-    ]
-    features = np.concatenate(found)  # (n, d)
+    batches = (as_input(judge, images[part]) for part in blocks(len(images), COMPARED))
+    features = np.concatenate([np.asarray(look(judge, b), np.float64) for b in batches])  # (n, d)
     return Statistics(features.mean(0), np.atleast_2d(np.cov(features, rowvar=False)))
 
 

@@ -105,11 +105,7 @@ def load_model(
 
 def fitting(tensors: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The tensors that a model can take."""
-    return {
-        name: array
-        for name, array in tensors.items()
-        if name in spec and fits(array.shape, spec[name][0])
-    }
+    return {k: v for k, v in tensors.items() if k in spec and fits(v.shape, spec[k][0])}
 
 
 def loaded(model: Any, runs: Path | None = None) -> Any:

@@ -32,21 +32,24 @@ class Prediction:
     classes: tuple[tuple[str, float], ...]  # (name, probability)
 
 
+Measured = tuple[dict[str, Any], np.ndarray | None, float | None]
+
+
 def measure_model(
-    framework: Framework,
     entry: ModelEntry,
     model: Any,
     preprocess: Preprocess,
     data: Dataset,
-    split: str,
     recipe: Recipe,
+    *,
+    split: str = "test",
     scores: np.ndarray | None = None,
-) -> tuple[dict[str, Any], np.ndarray | None, float | None]:
+) -> Measured:
     """Figures of a split; of what classifies also all probabilities, and milliseconds per image.
 
     The loss is the task's; that of a plain classifier is cross-entropy. scores: if known already.
     """
-    images = data.split(split)
+    images, framework = data.split(split), framework_of(entry)
     assert images is not None
     size, backend = EVALUATION_BATCH, framework.backend
     loader = Loader(images, batch_size=size, preprocess=preprocess, shuffle=False, backend=backend)
@@ -87,8 +90,7 @@ def measure(
 ) -> dict[str, Any]:
     """Figures of a model that zoo.load returned, on a split of a dataset."""
     about, data = model.zoo, open_dataset(dataset, **options)
-    entry, framework = about.entry, framework_of(about.entry)
-    named = entry.classifies  # what gives no classes needs no labels
+    named = about.entry.classifies  # what gives no classes needs no labels
     if named and data.classes != about.classes:
         known = ", ".join(about.classes[:5])
         what = f"{about.source} has other classes than {data.name}: {known}..."
@@ -96,9 +98,8 @@ def measure(
     images = data.split(split)
     if images is None or not len(images) or (named and images.labels is None):
         raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
-    figures, _, ms = measure_model(
-        framework, entry, model, about.preprocess, data, split, Recipe(task=task)
-    )
+    how = about.preprocess, data, Recipe(task=task)
+    figures, _, ms = measure_model(about.entry, model, *how, split=split)
     if ms is not None:
         figures["inference_ms_per_image"] = round(ms, 4)
     return {"dataset": data.name, "split": split, "images": len(images), **figures}
@@ -187,8 +188,7 @@ def attention_of(reference: str, image: Any, *, runs: Path | None = None) -> Att
     """Where every layer and head of a trained run looks in one image."""
     model = load(reference, runs=runs)
     about = model.zoo
-    look = capability(about.entry, "attention")
-    images = as_input(model, [image])
+    look, images = capability(about.entry, "attention"), as_input(model, [image])
     maps = look(model, images)
     if not isinstance(maps, np.ndarray) or maps.ndim != 5 or maps.shape[1] != 1:
         found = maps.shape if isinstance(maps, np.ndarray) else type(maps).__name__
