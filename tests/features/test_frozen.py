@@ -207,7 +207,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(train, monkeypatch, op
         step(self, batch, place)
 
     monkeypatch.setattr(TorchLearner, "step", stopped)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(zoo.Interrupted):
         train(**settings)
     monkeypatch.setattr(TorchLearner, "step", step)
     runs = sorted(whole.path.parent.iterdir(), key=lambda path: path.stat().st_mtime)

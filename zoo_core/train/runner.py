@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,20 +15,21 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
-from zoo_core.io.errors import Interrupted, TrainingError, UsageError, ZooError
+from zoo_core.io.errors import Interrupted, TrainingError, UsageError, WeightsError, ZooError
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import write
 from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.registry import qualified_name, registry
+from zoo_core.spec.registry import origin, qualified_name, registry
 from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.train.builder import begin_run, build_job, check_same, lasting
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
 from zoo_core.use.predict import Measured, measure_model
+from zoo_core.weights.verify import Located, check
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
 Reporter = Callable[[Run, Dataset], Path]
@@ -133,7 +135,9 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
             job.events.send("zoo_run_started", run=run)
             started, processed = time.perf_counter(), time.process_time()
             fitted = job.trainer.fit(job)
-            assert fitted is not None
+            if not isinstance(fitted, Fitted):
+                given = f"returned {type(fitted).__name__}, not zoo.Fitted"
+                raise TrainingError(f"fit of trainer {job.entry.trainer!r} {given}")
             if not fitted.seconds:
                 seconds, cpu = time.perf_counter() - started, time.process_time() - processed
                 rate = fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9)
@@ -142,19 +146,27 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
             job.events.send("zoo_run_ended", run=run, result=result)
             return result
         except BaseException as error:
-            raise _failed(job, run, error) from error
+            if (said := _failed(job, run, error)) is error:
+                raise
+            raise said from error
 
 
 def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
     """Note in run.json how the run ended, tell the listeners, and say it in a sentence."""
     interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
-    if isinstance(error, OSError):
+    if isinstance(error, KeyboardInterrupt):  # before the first step, after the last, in one go
+        number = error.args[0] - 128 if error.args else signal.SIGINT
+        error = Interrupted("stopped between two steps", f"zoo train --resume {run.path}", number)
+    elif isinstance(error, OSError):
         last = Checkpoints(run.checkpoints).latest_path()
         saved = f"; the last checkpoint is {last}" if last else ""
         error = TrainingError(
             f"{run.path} could not be written: {error.strerror or error}",
             f"make room, then: zoo train --resume {run.path}{saved}",
         )
+    elif isinstance(error, Exception) and not isinstance(error, ZooError):
+        what = f"training model {job.entry.name!r} of {origin(job.entry)} raised {describe(error)}"
+        error = TrainingError(what, "the same command with --debug shows where")
     status, what = ("interrupted", "") if interrupted else ("failed", describe(error))
     with suppress(OSError, ZooError):  # a full disk: the error itself says so
         run.update(status=status, error=what)
@@ -164,6 +176,12 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
     digest, size = write_model(job, run.model_file, fitted.tensors)
+    try:
+        check(Located(reference=run.name, source=run.name, path=run.model_file))  # as every load
+    except WeightsError as error:
+        run.model_file.unlink()
+        what = f"trainer {job.entry.trainer!r} gave weights that cannot be loaded: {error}"
+        raise TrainingError(what) from error
     result: dict[str, Any] = {
         "epochs": fitted.epochs,
         "best_epoch": fitted.best_epoch,
