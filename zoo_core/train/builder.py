@@ -59,13 +59,13 @@ def build_job(
     job = Job(entry, trainer, config, data, parts, recipe, preprocess, events, display, device)
     job = replace(job, checkpoint_seconds=checkpoint_seconds, run=ours, resume_from=run)
     trainer.check(job)  # before anything is fetched
-    job.training_loader(backend="numpy")
+    job.training_loader(backend="numpy")  # refuses words and sizes that cannot be
     if not run:
         config = trainer.complete(entry, job.config, display.say)
         described = trainer.describe(trainer.sketch(entry, config))
         job = replace(job, config=config, described=described)
     if run and Checkpoints(run.checkpoints).latest_path():
-        return job
+        return job  # the checkpoint has the weights; what `init` names may be gone by now
     job = replace(job, init=starting_tensors(job, runs))
     if "pretrained" in entry.capabilities:
         # Where training started is said in the recipe; the trained model is whole without it.

@@ -27,7 +27,8 @@ from zoo_core.train.display import Display
 
 Say = Callable[[str], None]
 
-# What a search varies where nobody says: Adam's rates are those of the published search.
+# What a search varies where nobody says: Adam's rates are those of the published search. A trainer
+# that names no optimisers has exactly these; torch's own table is OPTIMIZERS in torch/task.py.
 _RATES = f"lr=log:{math.exp(-10)!r}:{math.exp(-4)!r}"
 SEARCHED = {"adam": _RATES, "adamw": _RATES, "sgd": "lr=log:0.001:1.0"}
 # Fields of a recipe that the core applies for every trainer: they decide what a Job hands over.

@@ -24,7 +24,7 @@ from zoo_core.train.job import APPLIED, Fitted, Job
 from zoo_core.train.learner import Learner, Position
 from zoo_core.use.generate import SHEET_COLUMNS, open_sampler
 
-LOOK = 2.0  # seconds between two looks at whether the loss is still a number
+LOOK = 2.0  # seconds between two looks at whether the loss is a number; each waits for the device
 BEST = "best."  # prefix of the best epoch's weights in a checkpoint
 # Of the loop's attributes, those that a checkpoint keeps as they are.
 COUNTED = ("epoch", "batch", "seconds", "step_seconds", "epoch_seconds", "images")
@@ -55,7 +55,7 @@ class Loop:
         if len(job.parts[1]):
             held_out = job.evaluation_loader(job.dataset.train, job.parts[1], **how)
             self.watched["validation"] = held_out
-        if job.dataset.test:
+        if job.dataset.test:  # evaluated last: `fit` takes what was scored last for the test scores
             self.watched["test"] = job.evaluation_loader(job.dataset.test, **how)
         self.checkpoints = Checkpoints(job.run.checkpoints) if job.run else None
         self.stopping = Stopping()

@@ -120,7 +120,10 @@ class SearchPlan(Terms):
 
     @property
     def lag(self) -> int:
-        """How many of the trials before it a trial ignores: fixed, so a search can be repeated."""
+        """How many of the trials before it a trial ignores: fixed, so a search can be repeated.
+
+        Twice the other workers: while one trial is slow, each of them can do two more.
+        """
         if self.searcher == "grid" and not self.prune:
             return self.trials  # nothing that it could learn from them
         return 2 * (self.workers - 1)

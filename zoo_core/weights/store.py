@@ -128,6 +128,7 @@ def look_up(repository: Repository, revision: str) -> Weights:
     """What a repository without a manifest says; its last answer where it cannot be asked."""
     try:
         commit = repository.resolve(revision)
+        # A commit never changes: what it said once is not asked again.
         return _noted(f"{repository.reference}@{commit}") or ask(repository, commit)
     except HubError as error:
         weights = _noted(f"{repository.reference}@{revision}")
