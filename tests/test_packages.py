@@ -199,6 +199,15 @@ def test_the_walk_through_shows_the_code_of_the_example():
     assert not [line for line in shown if line.strip() not in ("", "...") and line not in code]
 
 
+def test_the_walk_through_of_an_engine_shows_the_code_of_the_example():
+    code = "".join((ENGINE / "zoo_ssh" / name).read_text() for name in ("plugin.py", "engine.py"))
+    text = (ROOT / "docs" / "engines.md").read_text()
+    walk = text[text.index("## The code") : text.index("## What a worker does")]
+    shown = [line for block in walk.split("```")[1::2] for line in block.splitlines()[1:]]
+    assert len(shown) > 40
+    assert not [line for line in shown if line not in code]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_each_plugin_alone_trains_a_model_and_loads_it_back(wheels, plugin, tmp_path):

@@ -1,4 +1,4 @@
-"""The second page of the zoo, for packages that bring a capability: a command, an engine.
+"""The second module of the zoo, for packages that bring a capability: a command, an engine.
 
     from zoo import kit
 

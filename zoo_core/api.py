@@ -132,7 +132,7 @@ def sweep(
 ) -> SearchResult:
     """Train a model with every combination of some settings; a run that fails is a row as well.
 
-    found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)
+    `found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)`
     """
     return _search(
         kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,

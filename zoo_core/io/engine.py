@@ -30,7 +30,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Resources:
-    """What a piece needs for itself while it runs; 0: no more than any other."""
+    """What a piece needs for itself while it runs; 0: no special need."""
 
     cpus: float = 0
     gpus: float = 0
@@ -52,7 +52,7 @@ class Piece:
 
     key: int | str  # what the caller knows it by
     target: str  # of the function, "package.module:name"; its package is installed on all workers
-    given: Any  # can be pickled, as what is reported and returned
+    given: Any  # must be picklable; so must what is reported and returned
     resources: Resources = Resources()
 
 
@@ -110,7 +110,7 @@ class Engine(ABC):
 
     @abstractmethod
     def wait(self) -> Sequence[Outcome]:
-        """Return as soon as at least one of the pieces handed over has ended, or been told of."""
+        """Return when a piece has ended, or after `told` was called; then the list may be empty."""
 
     @abstractmethod
     def cancel(self, piece: Piece) -> None:

@@ -47,7 +47,7 @@ class Entry(Checked):
     """What everything that a plugin contributes has in common."""
 
     name: str
-    target: str  # "package.module:Class", imported when somebody uses the entry
+    target: str  # "package.module:name", imported when somebody uses the entry
     provider: Provider | None = None  # filled in by the plugin manager
 
     rules: ClassVar[Mapping[str, Rule]] = {

@@ -27,7 +27,7 @@ SHAPES = ("num_classes", "in_channels", "image_size")
 Config = Mapping[str, Any]  # all options of a model
 Tensors = Mapping[str, Any]  # arrays by name
 Shape = tuple[int | None, ...]  # None: a size that only fitting decides
-TensorSpec = Mapping[str, tuple[Shape, str]]  # shape and dtype by name
+TensorSpec = Mapping[str, tuple[Shape, str]]  # shape and NumPy dtype ("float32") by name
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Framework(ABC):
     """
 
     backend = "numpy"  # which arrays the loader makes for it: "torch" or "numpy"
-    checks = ""  # string target of what `zoo plugin check` checks of classifiers: check(name, ...)
+    checks = ""  # string target of a list of functions: further checks of its classifiers
 
     def build(self, entry: ModelEntry, config: Config) -> Any:
         """An untrained model: calls the entry's target with all options as keywords."""
@@ -67,8 +67,8 @@ class Framework(ABC):
         """Shape and dtype of every tensor of the model, by name; best without allocating them.
 
         A weight file must have exactly these names, shapes and dtypes. Where only fitting decides a
-        size, the nodes of a tree for example, the shape has None, `(None, 3)`: a file may then have
-        any size from 1 on there, and `load_state` must find out whether its arrays agree.
+        size, the nodes of a tree for example, the shape has None, `(None, 3)`: a file may have any
+        size of at least 1 there, and `load_state` must find out whether its arrays agree.
 
         Here: those of `model.state_dict()`.
         """

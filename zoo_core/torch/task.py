@@ -71,8 +71,8 @@ class Task(ABC):
 
     The loop calls `step` for every batch. A step computes losses and calls `update(name, loss)`,
     once for each optimiser: that runs backward, clips, and takes the optimiser's step. It returns
-    figures of the batch as tensors; nothing in it may wait for the device. An optimiser that asks
-    for the loss several times calls `step` as often.
+    figures of the batch as tensors; nothing in it may wait for the device. `step` may run
+    several times for one batch (L-BFGS).
     """
 
     optimizers: tuple[str, ...] = ("model",)

@@ -55,7 +55,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Job:
-    """One training, fully decided: see build_job. Only the process that owns `run` writes to it."""
+    """One training, with all that decides it. Only the process that has `run` writes to it."""
 
     entry: ModelEntry
     trainer: Trainer

@@ -30,14 +30,17 @@ class Position:
 class Learner(ABC):
     """A model that learns: the part of a trainer that knows its framework. Subclass it.
 
-    Write `learn` and `scores`. As long as `read` and `write` are not replaced, the model and what
-    else is in `parts` needs `state_dict()` and `load_state_dict()` with NumPy's arrays.
+    Write `learn` and `scores`. Use `self.model`, `self.recipe` and `self.classes` (names);
+    `self.published`, which is evaluated and kept: the model, or its average if `ema` is set;
+    `self.bad_step`, see `learn`; `self.parts`, by name all that has a state: add your optimiser.
+    Unless you replace `read` and `write`, parts have torch's `state_dict()` and `load_state_dict()`
+    with NumPy's arrays.
     """
 
     def __init__(self, job: Job, model: Any) -> None:
-        """A subclass adds what else has a state, its optimiser for example, to `self.parts`."""
+        """A subclass calls this first, and then adds its optimiser to `self.parts`."""
         self.recipe, self.model, self.classes = job.recipe, model, job.dataset.classes
-        self.parts = {"model": model}  # of the state; a subclass adds its optimisers
+        self.parts = {"model": model}
         self.published = model  # evaluated and kept: the averaged weights, if there are any
         if job.recipe.ema:
             self.published = self.parts["ema"] = copy.deepcopy(model)

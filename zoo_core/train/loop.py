@@ -32,10 +32,7 @@ SHEETS = 6  # of samples in the course of a run, at most
 
 
 class Loop:
-    """The state of a fit that the learner does not know: position, time, best epoch.
-
-    return zoo.Loop(MyLearner(job, model), job).fit()      # in a trainer's `fit`
-    """
+    """Trains: epochs, steps, checkpoints, evaluation. In a `fit`: `Loop(learner, job).fit()`."""
 
     # Fields of a recipe that the loop, the loader and the base of learners see to. The learner's
     # part: it takes the rate from `place.lr`, and the labels from `batch.targets`.
