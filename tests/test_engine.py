@@ -141,6 +141,25 @@ def test_a_worker_that_dies_is_the_failure_of_its_piece_and_is_replaced():
     assert (ended[2].value, ended[3].value) == (8, 10)
 
 
+def test_a_worker_that_died_while_it_was_idle_fails_one_piece_and_no_more():
+    ended, waiting = [], [1, 2]
+
+    def pull():
+        if len(waiting) + len(ended) < 2 or not waiting:
+            return None  # the second when the first has ended: it gets the same worker
+        return Piece(waiting.pop(0), f"{HERE}:where", 0)
+
+    engine = Local(2)
+    for outcome in engine.run(pull, ARRAYS):
+        ended.append(outcome)
+        if len(ended) == 1:
+            (worker,) = engine._workers
+            worker.process.kill()
+            worker.process.join()
+    assert [outcome.state for outcome in ended] == ["done", "failed"]
+    assert isinstance(ended[1].value, WorkerDied)
+
+
 def test_what_cannot_be_sent_is_a_failure_in_a_sentence():
     ended = {o.piece.key: o for o in Local(2).run(pieces((unsendable, 0), (double, 1)), ARRAYS)}
     assert isinstance(ended[1].value, ZooError) and "cannot be sent" in str(ended[1].value)

@@ -254,7 +254,8 @@ class Local(Engine):
             free = [worker for worker in self._workers if not worker.piece]
             worker = free[0] if free else self._new_worker()
             worker.piece = self._waiting.pop(0)
-            worker.pipe.send(worker.piece)
+            with suppress(OSError):  # the pipe of a worker that died: `wait` hears of it
+                worker.pipe.send(worker.piece)
 
     def _new_worker(self) -> Worker:
         # Not forked: a process that has threads, as torch has, must not be.

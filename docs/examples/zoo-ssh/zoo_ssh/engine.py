@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import connection
 from typing import Any
 
@@ -78,7 +79,8 @@ class SshEngine(zoo.Engine):
             worker = Worker(next(self._turns), self._arrays)
             self._workers.append(worker)
         worker.piece = piece
-        worker.pieces.send(piece)
+        with suppress(OSError):  # the pipe of a worker that died: `wait` hears of it
+            worker.pieces.send(piece)
 
     def wait(self) -> Sequence[zoo.Outcome]:
         if not self._ended:
