@@ -8,6 +8,7 @@ import pytest
 from zoo_numpy.trainer import NumpyTrainer
 
 import zoo
+from zoo.testing import main
 
 SMALL = {"epochs": 1, "batch_size": 30, "data": {"train_size": 60, "test_size": 20}}
 BIAS = "layers.1.bias"
@@ -75,6 +76,24 @@ def test_any_exception_of_a_plugin_is_a_sentence_that_names_it(train, tmp_path, 
     assert "'fcn_numpy' of plugin 'numpy' (zoo-numpy" in str(raised.value)
     assert "raised IndexError: list index out of range" in str(raised.value)
     assert isinstance(raised.value.__cause__, IndexError), "--debug shows where"
+
+
+def test_what_a_plugin_raises_in_any_command_is_a_sentence(train, monkeypatch, capsys):
+    run = str(train().path)
+
+    def predict_batch(self, model, images):
+        raise IndexError("index 7 is out of bounds")
+
+    monkeypatch.setattr(NumpyTrainer, "predict_batch", predict_batch)
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", run])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "Error: zoo evaluate raised IndexError: index 7 is out of bounds.",
+        "Hint: the same command with --debug shows the traceback",
+    ]
+    with pytest.raises(IndexError):
+        main(["evaluate", run, "--debug"])
 
 
 @pytest.mark.parametrize(("args", "code"), [((), 130), ((143,), 143)])

@@ -122,8 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        if debug or given[0] in COMMANDS:
-            raise  # a bug of the zoo, where it was not a plugin's command
+        if debug:
+            raise
         from zoo_core.cli.plugin_commands import broken
 
         _complain(broken(given[0], error), "the same command with --debug shows the traceback")

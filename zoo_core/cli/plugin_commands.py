@@ -8,6 +8,7 @@ import click
 
 from zoo_core.io.errors import PluginError, ZooError
 from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.commands import COMMANDS
 from zoo_core.spec.entries import CommandEntry
 from zoo_core.spec.plugins import BUILTIN, load_plugins
 from zoo_core.spec.registry import origin, plugin_of, qualified_name, registry
@@ -25,7 +26,8 @@ def find(name: str) -> click.Command:
 
 def broken(name: str, error: Exception) -> str:
     """The sentence for a command that raised what is not an error for users."""
-    return f"{_in_words(registry().commands.get(name))} raised {describe(error)}"
+    whose = f"zoo {name}" if name in COMMANDS else _in_words(registry().commands.get(name))
+    return f"{whose} raised {describe(error)}"
 
 
 def labelled() -> dict[str, CommandEntry]:

@@ -176,8 +176,7 @@ class Local(Engine):
         return self.workers == 1
 
     def start(self, arrays: Arrays, told: Told) -> None:
-        self._arrays, self._told, self._cancelled = arrays, told, False
-        self._folder = None
+        self._arrays, self._told, self._folder = arrays, told, None
         if not self.inline:
             # Written once and mapped by each: the system keeps one copy for all workers.
             self._folder = tempfile.TemporaryDirectory(prefix="zoo-local-")
@@ -217,7 +216,7 @@ class Local(Engine):
         for worker in self._workers:
             if worker.piece:
                 worker.process.terminate()  # a training saves what it has
-            worker.pipe.close()  # a worker without work ends by that
+            worker.pipe.close()  # an idle one ends by that
         try:
             for worker in self._workers:
                 worker.process.join(PATIENCE)
