@@ -2,12 +2,12 @@
 
 import json
 import re
+import runpy
 import shutil
-import subprocess
 import sys
 
 import pytest
-from support import ROOT, environment
+from support import ROOT
 
 FOLDER = ROOT / "benchmarks"
 SMALL = {
@@ -24,18 +24,17 @@ SMALL = {
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch, capfd):
+    """Run a script in this process, where torch is imported already; gives what it printed."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
     def start(script, *arguments):
-        done = subprocess.run(
-            [sys.executable, script, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=tmp_path,
-            env=environment(ZOO_CACHE=str(tmp_path / "cache")),
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        monkeypatch.syspath_prepend(script.parent)  # as Python does for a script
+        monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
+        capfd.readouterr()
+        runpy.run_path(str(script), run_name="__main__")
+        return capfd.readouterr().out
 
     return start
 

@@ -26,8 +26,8 @@ def test_the_help_lists_every_command_with_its_own_first_line(zoo_command):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself_with_examples(zoo_command, name):
-    assert f"  zoo {name}" in zoo_command(name, "--help").stdout
+def test_every_command_explains_itself_with_examples(zoo_here, name):
+    assert f"  zoo {name}" in zoo_here(name, "--help").stdout
 
 
 def test_version(zoo_command):

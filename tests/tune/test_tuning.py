@@ -178,10 +178,10 @@ def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input_is_a_sentence_and_changes_nothing(
-    zoo_command, tmp_path, arguments, sentence, hint
+    zoo_here, tmp_path, arguments, sentence, hint
 ):
     more = ["--dataset", "synthetic"] if "--resume" not in arguments and len(arguments) > 1 else []
-    done = zoo_command(*arguments, *more, status=2)
+    done = zoo_here(*arguments, *more, status=2)
     assert sentence in done.stderr and hint in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "runs").exists()
@@ -321,7 +321,7 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its
 
 
 @forks
-@pytest.mark.parametrize(("count", "workers"), [(6, 1), pytest.param(4, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("count", "workers"), [(4, 1), pytest.param(4, 2, marks=pytest.mark.slow)])
 def test_killed_at_many_points_it_finds_the_same(tmp_path, count, workers):
     """The same suggestions, the same curves to the last digit, the same weights at the end."""
     done = kills.drive(DRIVER, tmp_path, count, 1, workers, ZOO_CACHE=str(tmp_path / "cache"))
