@@ -177,9 +177,7 @@ def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_input_is_a_sentence_and_changes_nothing(
-    zoo_here, tmp_path, arguments, sentence, hint
-):
+def test_bad_input_is_a_sentence_and_changes_nothing(zoo_here, tmp_path, arguments, sentence, hint):
     more = ["--dataset", "synthetic"] if "--resume" not in arguments and len(arguments) > 1 else []
     done = zoo_here(*arguments, *more, status=2)
     assert sentence in done.stderr and hint in done.stderr
