@@ -140,7 +140,7 @@ def distance(run: Path, classifier: str) -> dict[str, object]:
     from zoo_core.weights.references import locate
 
     source, located = load_sampler(str(run.absolute()))
-    data = open_dataset(located.dataset, **located.data_options)
+    data = open_dataset(located.dataset, located.data_options)
     found = feature_distance(source, data, classifier)
     return found | {"classifier": locate(classifier).model}
 

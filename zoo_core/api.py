@@ -149,40 +149,53 @@ def _search(*, kind: str, runs: str | Path | None, **asked: Any) -> SearchResult
     return run_search(SearchSettings(kind=kind, runs=where, command=command, **asked))
 
 
-def evaluate(run: str | Path, dataset: str = "", *, split: str = "test") -> dict[str, Any]:
+def evaluate(
+    run: str | Path, dataset: str | Path = "", *, split: str = "test", device: str = "auto"
+) -> dict[str, Any]:
     """Loss, accuracy, accuracy per class and confusion matrix of a run or of weights.
 
     A model with another task has that task's figures, and the accuracy only if it classifies.
     """
     from zoo_core.use.predict import evaluate_run
 
-    return evaluate_run(str(run), dataset, split=split)
+    return evaluate_run(run, dataset, split=split, device=device)
 
 
-def generate(run: Any, count: int = 64, *, condition: str = "", seed: int = 0) -> np.ndarray:
+def generate(
+    run: Any, count: int = 64, *, condition: str = "", seed: int = 0, device: str = "auto"
+) -> np.ndarray:
     """Samples of a generative model: uint8 (count, height, width, channels).
 
-    run: a run, weights, or a model that `zoo.load` returned. condition: the class to draw, for a
-    model that is told one; otherwise all classes in turn. The same seed gives the same samples.
+    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. condition:
+    the class to draw, for a model that is told one; otherwise all classes in turn. The same seed
+    gives the same samples.
     """
     from zoo_core.use.generate import load_sampler, sampler_of
     from zoo_core.use.load import loaded
 
-    source = load_sampler(str(run))[0] if isinstance(run, str | Path) else sampler_of(loaded(run))
+    named = isinstance(run, str | Path)
+    source = load_sampler(run, device=device)[0] if named else sampler_of(loaded(run, None, device))
     return source.sample(count, seed, condition).images
 
 
-def predict(run: Any, pictures: Any, *, top: int = 5) -> list[Prediction]:
-    """The most likely classes of images: files, folders, PIL images or uint8 arrays (h, w, c).
+def predict(run: Any, images: Any, *, top: int = 5, device: str = "auto") -> list[Prediction]:
+    """The most likely classes of images.
 
-    run: a run, weights, or a model that `zoo.load` returned. pictures: one, or several of them;
-    an array of four dimensions is several.
+        zoo.predict("cnn", "cat.jpg")[0].classes
+        zoo.predict(model, ["https://example.org/dog.png", "holiday/", request.body])
+
+    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. images: one
+    image or several. An image is a path, an address (http, https), the bytes of an image file, a
+    file opened with "rb", a PIL image, or a uint8 array (h, w, c); a folder, or an array of four
+    dimensions, is several.
     """
     from zoo_core.use.predict import predict_images
 
-    if hasattr(pictures, "ndim"):  # an array, which can be iterated even where it is one image
-        several = pictures.ndim == 4
+    one = (str, Path, bytes, bytearray, memoryview)
+    if isinstance(images, one) or hasattr(images, "read"):
+        several = False
+    elif hasattr(images, "ndim"):  # an array, which can be iterated even where it is one image
+        several = images.ndim == 4
     else:
-        several = isinstance(pictures, Iterable) and not isinstance(pictures, str | Path)
-    model = str(run) if isinstance(run, str | Path) else run
-    return predict_images(model, list(pictures) if several else [pictures], top=top)
+        several = isinstance(images, Iterable)
+    return predict_images(run, list(images) if several else [images], top=top, device=device)

@@ -40,7 +40,7 @@ def test_runs_on_different_datasets_are_compared_with_a_warning(zoo_command, zoo
     assert "different datasets" in done.stderr
     assert "<svg" in (tmp_path / "pictures" / "both.svg").read_text()
     document = zoo_json("compare", *(run.name for run in runs))
-    assert document["picture"] == "compare.png"
+    assert document["plot"] == "compare.png"
     assert {row["dataset"] for row in document["runs"]} == {"one", "two"}
     assert all(0 < row["accuracy"] <= 1 for row in document["runs"])
 

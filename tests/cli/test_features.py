@@ -44,7 +44,7 @@ def test_features_are_computed_listed_checked_exported_and_removed(compute, type
     again = compute("--json")
     assert "Computing" not in again.err
     train, test = json.loads(again.out)
-    assert (train["split"], train["pictures"], train["width"]) == ("train", 300, 16)
+    assert (train["split"], train["images"], train["width"]) == ("train", 300, 16)
     assert train["state"] == test["state"] == "complete"
 
     listed = {row["id"]: row for row in json.loads(typed("list", "--json").out)}

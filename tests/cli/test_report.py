@@ -13,7 +13,7 @@ def test_report_rebuilds_the_report_and_says_where_it_is(zoo_command, zoo_json, 
     assert zoo_command("report", "latest").stdout.strip() == f"runs/{run.name}/report.md"
     paths = zoo_json("report", str(run.path))
     assert paths["report"] == str(run.path / "report.md")
-    assert [path.rsplit("/", 1)[-1] for path in paths["pictures"]] == ["curves.png", "rate.png"]
+    assert [path.rsplit("/", 1)[-1] for path in paths["plots"]] == ["curves.png", "rate.png"]
 
 
 def test_report_of_a_run_that_is_not_there_is_a_mistake(zoo_command, tmp_path):

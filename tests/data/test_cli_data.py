@@ -161,7 +161,7 @@ def test_show_writes_a_labelled_sheet(data, tmp_path):
 
 def test_show_as_json_and_without_a_test_split(data, data_json, folder):
     shown = data_json("show", "./pets", "--set", "test_fraction=0")
-    assert shown == {"path": "pets-train.png", "split": "train", "pictures": 4}
+    assert shown == {"path": "pets-train.png", "split": "train", "images": 4}
     done = data("show", "./pets", "--set", "test_fraction=0", "--split", "test", status=2)
     assert "has no test images" in done.stderr
 

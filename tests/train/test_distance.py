@@ -57,7 +57,7 @@ def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypat
         def __init__(self, images):
             self.images = images
 
-        def sample(self, count, seed):
+        def sample(self, count, seed, **how):
             return Samples(self.images[:count], ())
 
     noise = np.random.default_rng(0).integers(0, 256, data.test.images.shape, dtype=np.uint8)
@@ -70,9 +70,7 @@ def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypat
     measured = feature_distance(source, data, judge)
     assert measured["classifier_sha256"] == zoo.load(judge).zoo.digest
     assert measured["samples"] == 300
-    assert (
-        measured["of_training_pictures"] is None
-    )  # 64 images for training do not compare with 300
+    assert measured["of_training_images"] is None  # 64 images for training do not compare with 300
 
 
 def test_training_pictures_show_how_near_samples_could_come(trained):
@@ -80,7 +78,7 @@ def test_training_pictures_show_how_near_samples_could_come(trained):
     source, _ = load_sampler(vae)
     data = open_dataset("synthetic", train_size=600, test_size=300)
     measured = feature_distance(source, data, judge)
-    assert 0 < measured["of_training_pictures"] < 0.5 * measured["feature_distance"]
+    assert 0 < measured["of_training_images"] < 0.5 * measured["feature_distance"]
 
 
 def test_what_cannot_be_measured_gets_a_sentence(trained):

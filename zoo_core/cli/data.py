@@ -12,7 +12,14 @@ from typing import Any
 import click
 
 from zoo_core.cli.catalog import dataset_facts
-from zoo_core.cli.options import PATH, complete_datasets, output_option, set_option, yes_option
+from zoo_core.cli.options import (
+    PATH,
+    complete_datasets,
+    free_name,
+    output_option,
+    set_option,
+    yes_option,
+)
 from zoo_core.cli.output import Answer, group, note, print_fields, print_table, say
 from zoo_core.data import datasets
 from zoo_core.data.dataset import Split
@@ -87,7 +94,7 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
     options = parsed(assignments)
     rows = []
     for name in names:
-        data = open_dataset(name, source=source, report=note, **options)
+        data = open_dataset(name, options, source=source)
         path = find_dataset(name, options).file
         kept = f"in {path}" if path.exists() else "made when it is used, nothing to keep"
         train, test = len(data.train), len(data.test) if data.test else 0
@@ -216,7 +223,7 @@ def show(
     Example:
       zoo data show ./my_images -o sheet.png --n 30 --split train
     """
-    data = open_dataset(name, report=note, **parsed(assignments))
+    data = open_dataset(name, parsed(assignments))
     split = split or ("train" if data.test is None else "test")
     chosen = data.split(split)
     if chosen is None:
@@ -226,11 +233,11 @@ def show(
     captions = [data.classes[label] for label in labels]
     columns = len(data.classes) if 4 <= len(data.classes) <= 12 else None
     title = f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}"
-    path = output or Path(f"{Path(data.name).name or 'pictures'}-{split}.png")
+    path = output or free_name(Path(f"{Path(data.name).name or 'images'}-{split}.png"))
     images = chosen.images[picked]
     with os_errors(f"{path} could not be written"):
         width, height = write_sheet(path, images, captions, columns=columns, title=title)
-    document = {"path": path, "split": split, "pictures": len(picked)}
+    document = {"path": path, "split": split, "images": len(picked)}
     return Answer(document, f"Wrote {path}: {len(picked)} images, {width} x {height}.")
 
 

@@ -45,7 +45,7 @@ def list_() -> Answer:
 
     def show() -> None:
         for row in rows:
-            row["size"], row["images"] = size(row["bytes"]), row.get("pictures")
+            row["size"] = size(row["bytes"])
             if "used" in row:  # people read their own time, programs the one that all share
                 row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
         columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#images", "#width",
@@ -156,7 +156,7 @@ def compute(
     from zoo_core.train.display import open_display
 
     display = open_display(quiet)
-    data = open_dataset(lasting(dataset or entry.dataset), report=display.say, **recipe.data)
+    data = open_dataset(lasting(dataset or entry.dataset), recipe.data, report=display.say)
     job = build_job(entry, recipe, data, display, device=device)
     rows = [about(FeatureFile(path)) for path in job.trainer.prepare(job)]
     lines = [f"{row['id']}  {row['dataset']} {row['split']} {row['view']}" for row in rows]
@@ -196,7 +196,7 @@ def about(file: FeatureFile) -> dict[str, Any]:
         "view": key["view"],
         "backbone": key["backbone"],
         "pixels": key["preprocess"]["size"],
-        "pictures": progress.rows,
+        "images": progress.rows,
         "width": progress.about["width"],
         "dtype": key["dtype"],
         "used": datetime.fromtimestamp(file.last_used, UTC).isoformat(timespec="seconds"),

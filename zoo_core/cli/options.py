@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from zoo_core.io.errors import UsageError
 
@@ -72,10 +75,21 @@ def set_option(help: str, metavar: str = "NAME=VALUE") -> Decorator:
     return click.option("--set", "assignments", multiple=True, metavar=metavar, help=help)
 
 
+def free_name(path: Path) -> Path:
+    """Where to write what nobody gave a name: samples.png, or samples-2.png where that exists."""
+    numbered = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in count(2))
+    return next(p for p in chain([path], numbered) if not os.path.lexists(p))
+
+
 def output_option(*suffixes: str, help: str, **settings: Any) -> Decorator:
-    """`-o`, a file to write that ends in one of these suffixes; settings are click's."""
+    """`-o`, a file to write that ends in one of these suffixes; settings are click's.
+
+    The file that somebody names is replaced; a default name that is taken gets a number.
+    """
 
     def check(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+        if value is not None and ctx.get_parameter_source("output") is ParameterSource.DEFAULT:
+            return free_name(value)
         if value is not None and value.suffix not in suffixes:
             *others, last = suffixes
             words = f"{', '.join(others)} or {last}" if others else last

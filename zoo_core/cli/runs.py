@@ -75,6 +75,8 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
 
 def cells(summary: Summary) -> dict[str, object]:
     """A summary as people read it, by the columns of both tables."""
+    # Figures of training images, or of those that decided when to stop, are marked as such.
+    other = f" ({summary.split})" if summary.split not in ("test", "") else ""
     return {
         "run": summary.run,
         "model": summary.model or None,
@@ -86,8 +88,8 @@ def cells(summary: Summary) -> dict[str, object]:
         "time": known(summary.seconds, duration),
         "images/s": known(summary.images_per_second, "{:,.0f}".format),
         "ms/image": known(summary.inference_ms_per_image, "{:.3g}".format),
-        "loss": known(summary.loss, "{:.4f}".format),
-        "accuracy": known(summary.accuracy, percent),
+        "loss": known(summary.loss, lambda loss: f"{loss:.4f}{other}"),
+        "accuracy": known(summary.accuracy, lambda share: percent(share) + other),
     }
 
 
@@ -136,7 +138,7 @@ def report_command(run: str, runs: Path | None) -> Answer:
 
     found = Run.find(run, runs)
     report = build_report(found)
-    document = {"run": found.path, "report": report.path, "pictures": report.plots}
+    document = {"run": found.path, "report": report.path, "plots": report.plots}
     return Answer(document, str(report.path), remarks=report.remarks)
 
 
@@ -187,7 +189,7 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
             click.echo(f"\nPlot: {plot}")
 
     rows = [asdict(s) | {"note": note} for s, note in zip(summaries, remarks, strict=True)]
-    return Answer({"runs": rows, "picture": plot}, show)
+    return Answer({"runs": rows, "plot": plot}, show)
 
 
 def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:

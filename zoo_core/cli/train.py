@@ -109,7 +109,8 @@ def trained(result: Result) -> Answer:
     document = result.run.read()
     kept = {key: document[key] for key in ("model", "dataset", "parameters", "result")}
     figures = {name: value for name, value in result.metrics.items() if isinstance(value, float)}
-    words = ", ".join(named(name, value) for name, value in figures.items())
+    start = "" if result.split == "test" else f"{result.split}_"
+    words = ", ".join(named(f"{start}{name}", value) for name, value in figures.items())
     lines = [f"Trained in {result.seconds:.1f} s: {words}."]
     lines += [f"Report: {result.report}"] * bool(result.report) + [str(result.path)]
     return Answer({"run": result.path, "report": result.report, **kept}, "\n".join(lines))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
 
-from zoo_core.cli.options import complete_trained, output_option, run_argument, runs_option
+from zoo_core.cli.options import (
+    complete_trained,
+    device_option,
+    output_option,
+    run_argument,
+    runs_option,
+)
 from zoo_core.cli.output import Answer, command, print_fields, print_table
-from zoo_core.io.console import figure, label, percent, size
-from zoo_core.io.errors import UsageError, os_errors
+from zoo_core.io.console import figure, label, percent, progress, size
+from zoo_core.io.errors import os_errors
 from zoo_core.io.targets import resolve
 from zoo_core.spec.framework import framework_of
 
@@ -21,8 +27,9 @@ STEPS = 8  # of an interpolation
 @run_argument
 @click.option("--dataset", default="", help="Another dataset with the same classes.")
 @click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
+@device_option
 @runs_option
-def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> Answer:
+def evaluate_command(run: str, dataset: str, split: str, device: str, runs: Path | None) -> Answer:
     """Measure a trained run: loss, accuracy and the other metrics of its task.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
@@ -33,7 +40,7 @@ def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> A
     """
     from zoo_core.use.predict import evaluate_run
 
-    figures = evaluate_run(run, dataset, split=split, runs=runs)
+    figures = evaluate_run(run, dataset, split=split, device=device, runs=runs)
 
     def show() -> None:
         images = f"{figures['images']:,} images of {split}"
@@ -42,40 +49,43 @@ def evaluate_command(run: str, dataset: str, split: str, runs: Path | None) -> A
             if name == "inference_ms_per_image":
                 fields["per image"] = f"{value:.3f} ms"
             elif isinstance(value, float):
-                fields[label(name)] = figure(name, value)
+                fields[f"{split} {label(name)}"] = figure(name, value)
         print_fields(fields)
         if "per_class" in figures:
             rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
             click.echo()
             shares = [[name, None if share is None else percent(share)] for name, share in rows]
-            print_table(["class", "#accuracy"], shares)
+            print_table(["class", f"#{split} accuracy"], shares)
 
     return Answer(figures, show)
 
 
 @command()
 @run_argument
-@click.argument("pictures", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Classes shown.")
+@device_option
 @runs_option
-def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | None) -> Answer:
+def predict_command(
+    run: str, images: tuple[str, ...], top: int, device: str, runs: Path | None
+) -> Answer:
     """Classify images.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
-    An IMAGE is a file, or a folder of files.
+    An IMAGE is a file, a folder of files, or an address (http or https).
 
     Examples:
-      zoo predict latest cat.jpg
+      zoo predict latest cat.jpg https://example.org/dog.png
       zoo predict latest holiday/ --top 1
     """
     from zoo_core.use.predict import predict_images
 
-    predictions = predict_images(run, pictures, top=top, runs=runs)
+    predictions = predict_images(run, images, top=top, device=device, runs=runs)
     document, rows = [], []
     for one in predictions:
         classes = [{"name": name, "probability": round(share, 6)} for name, share in one.classes]
-        document.append({"picture": one.picture, "classes": classes})
-        rows.append([one.picture, *(f"{name} {100 * share:.1f} %" for name, share in one.classes)])
+        document.append({"image": one.image, "classes": classes})
+        rows.append([one.image, *(f"{name} {100 * share:.1f} %" for name, share in one.classes)])
     columns = ["image", *(f"{n}." for n in range(1, 1 + len(predictions[0].classes)))]
     return Answer(document, lambda: print_table(columns, rows))
 
@@ -91,10 +101,11 @@ def predict_command(run: str, pictures: tuple[str, ...], top: int, runs: Path | 
               help="Also measure the feature distance, with this trained classifier.")  # fmt: skip
 @output_option(".png", ".webp", ".jpg", default="samples.png",
                help="The sheet of samples to write: .png, .webp or .jpg.")  # fmt: skip
+@device_option
 @runs_option
 def generate_command(
     run: str, condition: str, count: int, seed: int, interpolate: bool, classifier: str,
-    output: Path, runs: Path | None,
+    output: Path, device: str, runs: Path | None,
 ) -> Answer:  # fmt: skip
     """Generate samples with a generative model.
 
@@ -113,29 +124,30 @@ def generate_command(
     from zoo_core.data.images import write_sheet
     from zoo_core.use.generate import SHEET_COLUMNS, feature_distance, load_sampler
 
-    source, located = load_sampler(run, runs)
+    source, located = load_sampler(run, runs, device)
     if interpolate:
         samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
         columns = STEPS
     else:
-        samples = source.sample(count, seed, condition)
+        with progress(f"drawing {count:,} samples", count) as advance:
+            samples = source.sample(count, seed, condition, advance)
         columns = 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
     title = f"{located.model.rpartition('/')[2]} trained on {Path(located.dataset).name}"
-    title = f"{title}: {condition}" if condition else title
+    title = f"{title}{f': {condition}' if condition else ''}, seed {seed}"
     captions = () if condition else samples.names
     distance: dict[str, Any] | None = None
     if classifier:
-        data = open_dataset(located.dataset, **located.data_options)
-        distance = feature_distance(source, data, classifier, seed=seed, runs=runs)
+        data = open_dataset(located.dataset, located.data_options)
+        distance = feature_distance(source, data, classifier, seed=seed, device=device, runs=runs)
     with os_errors(f"{output} could not be written"):
         write_sheet(output, samples.images, captions, columns=columns, title=title)
     lines = []
     if distance:
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
         lines.append(f"Feature distance: {distance['feature_distance']} ({how})")
-        if distance["of_training_pictures"] is not None:
-            lines.append(f"As many training images: {distance['of_training_pictures']}")
-    lines.append(f"Samples: {output}")
+        if distance["of_training_images"] is not None:
+            lines.append(f"As many training images: {distance['of_training_images']}")
+    lines.append(f"Samples: {output} (seed {seed})")
     document = {
         "run": located.source,
         "seed": seed,
@@ -149,35 +161,35 @@ def generate_command(
 
 @command(json_help="Print the attention of each layer as JSON.")
 @run_argument
-@click.argument("image", type=click.Path(path_type=Path))
+@click.argument("image", type=click.Path())
 @output_option(".png", ".pdf", ".svg", default="attention.png",
                help="The plot to write: .png, .pdf or .svg.")  # fmt: skip
 @click.option("--heads", is_flag=True, help="Draw each head, not their mean.")
+@device_option
 @runs_option
 def attention_command(
-    run: str, image: Path, output: Path, heads: bool, runs: Path | None
+    run: str, image: str, output: Path, heads: bool, device: str, runs: Path | None
 ) -> Answer:
     """Draw where a transformer looks, layer by layer.
 
     RUN is a path, a name in the runs folder, latest, or weights. For each layer the share of
-    attention that the class token gives to each patch is laid over the IMAGE.
+    attention that the class token gives to each patch is laid over the IMAGE, a file or an
+    address (http or https).
 
     Examples:
       zoo attention latest cat.jpg --heads -o cat.pdf
       zoo list --json        "capabilities" says which models have attention
     """
     draw_attention = resolve("zoo_core.report.plots:draw_attention", "drawing attention")
-    if not image.is_file():
-        raise UsageError(f"there is no image {image}")
     from zoo_core.use.predict import attention_of
 
-    seen = attention_of(run, image, runs=runs)
+    seen = attention_of(run, image, device=device, runs=runs)
     with os_errors(f"{output} could not be written"):
-        draw_attention(output, seen, image.name, heads)
+        draw_attention(output, seen, PurePath(image).name, heads)
     # As float64, because a rounded float32 is written with many digits.
     shares = (seen.maps if heads else seen.maps.mean(1)).astype(float)
     document = {
-        "picture": image,
+        "image": image,
         "class": seen.label,
         "probability": round(seen.probability, 6),
         "layers": shares.round(6).tolist(),

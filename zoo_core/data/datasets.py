@@ -18,6 +18,7 @@ import numpy as np
 from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.io import tensors
+from zoo_core.io.console import say
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError, check_names, os_errors
 from zoo_core.io.files import cache_dir, locked, temporary_folder
@@ -25,7 +26,7 @@ from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import DatasetEntry
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import is_path, registry
+from zoo_core.spec.registry import as_reference, is_path, registry
 
 FORMAT = 1  # of the cache file's record
 SUFFIX = ".safetensors"
@@ -63,20 +64,23 @@ class DatasetChoice:
 
 
 def open_dataset(
-    reference: str,
+    reference: str | Path,
+    options: Mapping[str, Any] | None = None,
+    /,  # so that no option of a dataset can be taken for one of these
     *,
     source: Path | None = None,
     fetch: bool = True,
-    report: Report = lambda line: None,
-    **options: Any,
+    report: Report = say,
+    **more: Any,
 ) -> Dataset:
     """The images of a dataset in memory, verified.
 
-    reference: a name of `zoo data list`, `plugin/name`, or a path to a folder of images.
-    source: files that the user has, read unless the cache has the dataset. fetch: whether the
-    network may be used. report: called with lines for people. options: see `zoo data info NAME`.
+    reference: a name of `zoo data list`, `plugin/name`, or a path to a folder of images. options,
+    more: those of the dataset, see `zoo data info NAME`. source: files that the user has, read
+    unless the cache has the dataset. fetch: whether the network may be used. report: called with
+    lines for people.
     """
-    choice = find_dataset(reference, options)
+    choice = find_dataset(reference, {**(options or {}), **more})
     made = _made(choice)
     if isinstance(made, Mapping):
         return _dataset(choice, choice.check(made, f"{choice.label}: "))
@@ -88,9 +92,9 @@ def open_dataset(
     return _dataset(choice, found)
 
 
-def find_dataset(reference: str, options: Mapping[str, Any] | None = None) -> DatasetChoice:
+def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None) -> DatasetChoice:
     """The entry that a reference means, with the options checked and completed."""
-    catalog = registry().datasets
+    catalog, reference = registry().datasets, as_reference(reference)
     given = dict(freeze(options or {}))
     label = reference
     if is_path(reference):

@@ -135,6 +135,11 @@ def list_folder(root: Path) -> tuple[Splits, tuple[str, ...], int]:
     return splits, tuple(classes), ignored
 
 
+def images_in(folder: Path) -> list[Path]:
+    """The images of a folder and of the folders in it, in the order of their names."""
+    return sorted(Path(entry.path) for entry in _files_below(folder) if _is_image(entry))
+
+
 def _labelled(folder: Path, root: Path) -> tuple[list[ImageFile], int]:
     """The images in class folders, or in the folder itself, and the number of other files."""
     files, ignored = [], 0

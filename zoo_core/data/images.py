@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
@@ -27,10 +27,13 @@ GAP = 10
 SMALLEST = 84  # pixels that an image has on the sheet, at least
 
 
-def open_image(path: str | os.PathLike[str]) -> Image.Image:
+ImageSource = str | os.PathLike[str] | IO[bytes]  # a path, or a file that is open
+
+
+def open_image(file: ImageSource) -> Image.Image:
     """Open an image file without decoding it yet; the size in its header is checked."""
     try:
-        image = Image.open(path, formats=FORMATS)
+        image = Image.open(file, formats=FORMATS)
         if image.width * image.height <= MOST_PIXELS:
             return image
         image.close()
@@ -38,18 +41,18 @@ def open_image(path: str | os.PathLike[str]) -> Image.Image:
     except Image.DecompressionBombError:
         what = "has far too many pixels"
     except (OSError, SyntaxError, ValueError) as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(file, error) from error
     hint = f"make it smaller: at most {MOST_PIXELS:,} pixels are read"
-    raise DataError(f"{Path(path)} {what}", hint)
+    raise DataError(f"{_name_of(file)} {what}", hint)
 
 
-def read_image(path: str | os.PathLike[str], size: int, channels: int) -> np.ndarray:
+def read_image(file: ImageSource, size: int, channels: int) -> np.ndarray:
     """Open, decode and fit an image file: uint8 (size, size, channels)."""
-    with open_image(path) as image:
+    with open_image(file) as image:
         try:
             return fit_image(image, size, channels)
         except Exception as error:  # a damaged file can make Pillow raise almost anything
-            raise _unreadable(path, error) from error
+            raise _unreadable(file, error) from error
 
 
 def fit_image(image: Image.Image, size: int, channels: int) -> np.ndarray:
@@ -66,13 +69,19 @@ def fit_image(image: Image.Image, size: int, channels: int) -> np.ndarray:
     return np.asarray(image, np.uint8).reshape(size, size, channels)
 
 
-def _unreadable(path: str | os.PathLike[str], error: BaseException) -> DataError:
+def _name_of(file: ImageSource) -> str:
+    if isinstance(file, str | os.PathLike):
+        return str(Path(file))
+    return str(getattr(file, "name", "what is in memory"))
+
+
+def _unreadable(file: ImageSource, error: BaseException) -> DataError:
     reason = str(error) or type(error).__name__
     if "cannot identify" in reason:
         reason = "it is not in a known format"
     if isinstance(error, OSError):
         reason = error.strerror or reason
-    what = f"{Path(path)} cannot be read as an image: {reason}"
+    what = f"{_name_of(file)} cannot be read as an image: {reason}"
     return DataError(what, "repair it, or remove it")
 
 

@@ -117,7 +117,7 @@ class Preprocess:
         return finish
 
     def __call__(self, image: Any, *, backend: str = "torch", device: Any = "cpu") -> Any:
-        """One PIL image, file or uint8 array (h, w, c), as the model is given it."""
+        """One PIL image, file, open file or uint8 array (h, w, c), as the model is given it."""
         return self.batch([image], backend=backend, device=device)[0]  # float32 (c, h, w)
 
     def batch(
@@ -147,7 +147,7 @@ class Preprocess:
             image = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
         from zoo_core.data.images import fit_image, read_image
 
-        if isinstance(image, str | os.PathLike):
+        if isinstance(image, str | os.PathLike) or hasattr(image, "read"):
             return read_image(image, *shape[1:])
         return fit_image(image, *shape[1:])
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import logging
+
+EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 
 _shown = False
 
@@ -95,33 +98,53 @@ def size(bytes_: int) -> str:
 def progress(
     label: str, total: int, *, measure: Callable[[], int] | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal; gives a function to call with how many more are done.
+    """Show how far long work is: a bar on a terminal, elsewhere a sentence now and then.
 
-    measure: asked now and then how many bytes are done, where nobody can call.
+    Gives a function to call with how many more are done. measure: asked now and then how many bytes
+    are done, where nobody can call.
     """
-    if not sys.stderr.isatty():
-        yield lambda more: None
-        return
+    done, ended = 0, threading.Event()
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        show(done)
+
+    def watch(measure: Callable[[], int]) -> None:
+        while not ended.wait(0.2):
+            show(measure())
+
+    with ExitStack() as stack:
+        show = stack.enter_context(_bar(label, total, bool(measure)) if sys.stderr.isatty()
+                                   else _lines(label, total, bool(measure)))  # fmt: skip
+        if measure:
+            thread = threading.Thread(target=watch, args=(measure,), daemon=True)
+            stack.callback(thread.join)
+            stack.callback(ended.set)
+            thread.start()
+        yield advance
+
+
+@contextmanager
+def _bar(label: str, total: int, in_bytes: bool) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
 
-    counter = DownloadColumn() if measure else MofNCompleteColumn()
+    counter = DownloadColumn() if in_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), counter)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total or None)
-        if measure is None:
-            yield lambda more: bar.advance(task, more)
-            return
-        done = threading.Event()
+        yield lambda done: bar.update(task, completed=done)
 
-        def watch() -> None:
-            while not done.wait(0.2):
-                bar.update(task, completed=measure())
 
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
-        try:
-            yield lambda more: None
-        finally:
-            done.set()
-            thread.join()
+@contextmanager
+def _lines(label: str, total: int, in_bytes: bool) -> Iterator[Callable[[int], None]]:
+    said, words = time.monotonic(), size if in_bytes else "{:,}".format
+
+    def show(done: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= EVERY:
+            said = time.monotonic()
+            say(f"{label}: {words(done)}{f' of {words(total)}' if total else ''}")
+
+    yield show

@@ -16,13 +16,13 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
-from contextlib import suppress
-from http.client import HTTPException
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
-from zoo_core.io.console import progress
-from zoo_core.io.errors import SourceUnavailable
+from zoo_core.io.console import progress, size
+from zoo_core.io.errors import DataError, SourceUnavailable
 from zoo_core.io.targets import describe
 
 CONNECT_SECONDS = 4.0  # to find out that a host cannot be reached
@@ -58,18 +58,40 @@ def apt_download(package: str, folder: Path, size: int = 0) -> Path:
 
 def download(url: str, path: Path) -> None:
     """Fetch one file over http, as long as bytes keep coming."""
-    check_reachable(url)
-    request = urllib.request.Request(url, headers={"User-Agent": "zoo"})
+    with (
+        _answer(url) as answer,
+        path.open("wb") as file,
+        progress(path.name, answer.length or 0, measure=file.tell),
+    ):
+        shutil.copyfileobj(answer, file, 1 << 20)
+
+
+def read_url(url: str, most: int) -> bytes:
+    """What an address gives; refused where it is more than so many bytes."""
+    # A person may type letters that an address has to escape.
+    with _answer(urllib.parse.quote(url, safe="%/:=&?~#+!$,;'@()*[]")) as answer:
+        announced = answer.length or 0
+        data = answer.read(most + 1) if announced <= most else b""
+        if max(len(data), announced) > most:
+            raise DataError(f"{url} is too large: at most {size(most)} are read")
+        return data
+
+
+def is_url(given: object) -> bool:
+    return isinstance(given, str) and given.lower().startswith(("http://", "https://"))
+
+
+@contextmanager
+def _answer(url: str) -> Iterator[HTTPResponse]:
+    """The answer of a server, to be read to its end."""
     try:
-        with (
-            urllib.request.urlopen(request, timeout=STALL_SECONDS) as answer,
-            path.open("wb") as file,
-            progress(path.name, answer.length or 0, measure=file.tell),
-        ):
-            shutil.copyfileobj(answer, file, 1 << 20)
+        check_reachable(url)
+        request = urllib.request.Request(url, headers={"User-Agent": "zoo"})
+        with urllib.request.urlopen(request, timeout=STALL_SECONDS) as answer:
+            yield answer
             if answer.length:  # a read in blocks does not say that the connection broke off
                 raise OSError(f"{answer.length:,} bytes are missing")
-    except (OSError, HTTPException) as error:  # URLError is an OSError
+    except (OSError, HTTPException, ValueError) as error:  # URLError is an OSError
         if isinstance(error, OSError) and error.errno in THIS_MACHINE:
             raise
         raise SourceUnavailable(f"{url} could not be downloaded: {describe(error)}") from error

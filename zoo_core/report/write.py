@@ -140,7 +140,7 @@ class Plotter:
         if dataset is None:
             options = data.get("options") or {}
             try:
-                dataset = open_dataset(data["reference"], fetch=False, **options)
+                dataset = open_dataset(data["reference"], options, fetch=False)
             except ZooError:
                 raise
             except Exception as error:  # a dataset may be a plugin's code, and raise anything

@@ -104,6 +104,14 @@ def registry() -> Registry:
     return Registry(load_plugins())
 
 
+def as_reference(given: Any) -> str:
+    """A string as it is; a Path always means a path, so that `Path("cnn")` is not a model."""
+    text = str(given)
+    if isinstance(given, str) or text.startswith("~") or os.path.isabs(text):  # noqa: PTH117
+        return text
+    return f"./{text}"
+
+
 def is_path(reference: str) -> bool:
     """Whether a reference is a path: a bare name never, `a/b` unless `a` is a plugin."""
     absolute = os.path.isabs(reference)  # noqa: PTH117 - `zoo --help` does without pathlib

@@ -324,7 +324,7 @@ def job_of(model: str, /, **settings: Any) -> Job:
     entry = registry().models.get(model)
     brief = _used(entry, {"epochs": 1, "batch_size": 8, "data": FEW})
     recipe = override(Recipe(), merge(brief, settings))
-    data = open_dataset("synthetic", **recipe.data)
+    data = open_dataset("synthetic", recipe.data)
     return build_job(entry, recipe, data, Display(quiet=True))
 
 

@@ -182,14 +182,15 @@ class FrozenTrainer(TorchTrainer):
             Pass(model, digest, preprocess, dataset, split, dtype=d) for d in FEATURE_DTYPES
         )
         kept = wide.kept(lambda _: None) or narrow.kept(lambda _: None)
-        features = kept or narrow.features(lambda: model.backbone, Display())
+        device = next(model.parameters()).device
+        features = kept or narrow.features(lambda: model.backbone, Display(), device)
         few = preprocess.batch(list(narrow.images.images[:TIMED]), backend=self.backend)
         started = time.perf_counter()
         self.predict_batch(model, few)
         taken = 1000 * (time.perf_counter() - started) / len(few)
         with torch.inference_mode():
             rows = torch.split(torch.from_numpy(features.array), EVALUATION_BATCH)
-            scores = [model.eval().head(part.float()).numpy() for part in rows]
+            scores = [model.eval().head(part.to(device).float()).cpu().numpy() for part in rows]
         return np.concatenate(scores), taken
 
 

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo_core.data.loader import Loader
+from zoo_core.data.loader import Batch, Loader
 from zoo_core.io.errors import OptionError, ZooError
 from zoo_core.io.files import temporary_folder
 from zoo_core.io.targets import describe, missing_dependency
@@ -155,7 +156,10 @@ class TorchTrainer(Trainer):
         classes: tuple[str, ...],
     ) -> dict[str, float]:
         task = find_task(entry)(model.eval(), recipe, classes)
-        return task.evaluate(model, loader.epoch(0), lambda sums: sums)
+        batches, device = loader.epoch(0), next(model.parameters()).device
+        if device.type != "cpu":  # where the loader makes them
+            batches = (_moved(batch, device) for batch in batches)
+        return task.evaluate(model, batches, lambda sums: sums)
 
     @torch.inference_mode()
     def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:
@@ -163,6 +167,11 @@ class TorchTrainer(Trainer):
         like = next(model.parameters())
         logits: Tensor = model(images.to(like.device, like.dtype))
         return logits.float().cpu().numpy()
+
+
+def _moved(batch: Batch, device: torch.device) -> Batch:
+    labels = None if batch.labels is None else batch.labels.to(device)
+    return replace(batch, images=batch.images.to(device), labels=labels)
 
 
 def _written(model: nn.Module, images: Tensor, path: Path) -> list[np.ndarray]:

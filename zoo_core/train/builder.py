@@ -23,7 +23,7 @@ from zoo_core.runs.run import FORMAT, Directory, Run
 from zoo_core.spec.entries import ModelEntry, Provider
 from zoo_core.spec.framework import check_options
 from zoo_core.spec.recipe import Recipe, freeze
-from zoo_core.spec.registry import is_path
+from zoo_core.spec.registry import as_reference, is_path
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, honoured, refuse_ignored, trainer_of
@@ -82,8 +82,9 @@ def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
     return train_validation(indices, recipe.validation_fraction, recipe.seed, labels)
 
 
-def lasting(reference: str) -> str:
+def lasting(reference: str | Path) -> str:
     """A dataset's reference that means the same in other folders: a run is used there too."""
+    reference = as_reference(reference)
     return str(Path(reference).expanduser().absolute()) if is_path(reference) else reference
 
 

@@ -40,13 +40,18 @@ class Result:
     """A finished run, for Python."""
 
     run: Run
-    metrics: Mapping[str, Any]  # of the test split, or the validation split where there is none
+    metrics: Mapping[str, Any]  # of the split that `split` names
     seconds: float
     report: Path | None
 
     @property
     def path(self) -> Path:
         return self.run.path
+
+    @property
+    def split(self) -> str:
+        """What the metrics are of: test, or else validation, or else train."""
+        return final_scores(self.run.read()["result"], ())[0]
 
     @property
     def accuracy(self) -> float | None:
@@ -72,7 +77,7 @@ def train(
     refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
     display = open_display(quiet)
     reference = lasting(dataset or entry.dataset)
-    data = open_dataset(reference, report=display.say, **chosen.data)
+    data = open_dataset(reference, chosen.data, report=display.say)
     job = build_job(
         entry, chosen, data, display, device=device, runs=runs,
         checkpoint_seconds=checkpoint_seconds,
@@ -100,7 +105,7 @@ def resume(
     display = open_display(quiet)
     entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
     recipe = Recipe(**document["recipe"])
-    data = open_dataset(document["dataset"]["reference"], report=display.say, **recipe.data)
+    data = open_dataset(document["dataset"]["reference"], recipe.data, report=display.say)
     device = device or document["environment"]["device"]
     check_same(run, data, entry, device, display)
     job = build_job(
@@ -220,7 +225,7 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
 
 
 def _measure(job: Job, fitted: Fitted, data: Dataset, known: np.ndarray | None = None) -> Measured:
-    model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
+    model = job.trainer.assemble(job.entry, job.config, fitted.tensors, device=job.device)
     return measure_model(job.entry, model, job.preprocess, data, job.recipe, scores=known)
 
 

@@ -99,16 +99,16 @@ def _begin(asked: SearchSettings) -> Work:
         plan, root = decide(asked), runs_root(asked.runs)
     display, engine = SearchDisplay(plan, asked.quiet), plan.make_engine()
     engine.check()
-    data = open_dataset(plan.dataset, report=display.say, **plan.recipe.data)
+    data = open_dataset(plan.dataset, plan.recipe.data, report=display.say)
     if asked.resume:
         check_same(search, data, plan.entry, plan.device, display)
-        _check(plan, data, root)
+        _check(plan, data, root, display)
         search.update(plan=plan.to_dict())
     else:
         open_subset = plan.preset == "default" and "subset" not in asked.settings
         if open_subset and len(data.train) < FEW:
             plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
-        about = _check(plan, data, root)
+        about = _check(plan, data, root, display)
         judges = about["dataset"]["validation"]
         if plan.kind == "tune" and judges < FEW_JUDGES:
             display.warn(f"only {judges} images decide between the trials: much of that is luck")
@@ -118,13 +118,16 @@ def _begin(asked: SearchSettings) -> Work:
     return Work(search, plan, data, display, engine, asked.checkpoint_seconds)
 
 
-def _check(plan: SearchPlan, data: Dataset, runs: Path) -> dict[str, Any]:
-    """Try every end of the space, without training; what search.json says of data and machine."""
+def _check(plan: SearchPlan, data: Dataset, runs: Path, display: Display) -> dict[str, Any]:
+    """Try every end of the space, without training; what search.json says of data and machine.
+
+    What the models need, weights of a backbone say, is fetched here, where a person sees it.
+    """
     first = make_searcher(plan).suggest(1, []).parameters
     for changes in ({}, *({axis.name: end} for axis in plan.axes for end in axis.ends)):
         recipe = override(plan.recipe, as_settings({**first, **changes}))
-        quiet = Display(quiet=True)
-        job = build_job(plan.entry, recipe, data, quiet, device=plan.device, runs=runs)
+        shown = Display(quiet=True) if changes else display
+        job = build_job(plan.entry, recipe, data, shown, device=plan.device, runs=runs)
     return {
         "dataset": {"name": data.name, "digest": data.digest, "classes": len(data.classes),
                     "train": len(job.parts[0]), "validation": len(job.parts[1])},
@@ -135,9 +138,9 @@ def _check(plan: SearchPlan, data: Dataset, runs: Path) -> dict[str, Any]:
 def _try_out(work: Work) -> list[Trial]:
     """All trials. What they share, features of a frozen backbone say, is made before the first."""
     plan, data = work.plan, work.data if work.plan.train else work.shown
-    display, runs = open_display(work.display.quiet), work.search.path.parent
-    job = build_job(plan.entry, plan.recipe, data, display, device=plan.device, runs=runs)
-    job.trainer.prepare(job)
+    quiet, runs = Display(quiet=True), work.search.path.parent  # _check said what there is to say
+    job = build_job(plan.entry, plan.recipe, data, quiet, device=plan.device, runs=runs)
+    job.trainer.prepare(replace(job, display=open_display(work.display.quiet)))
     try:
         return run_trials(work)
     finally:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.console import say
+from zoo_core.io.console import progress, say
 from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.io.files import cache_dir
 from zoo_core.io.tensors import write
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.registry import registry
+from zoo_core.spec.registry import as_reference, registry
 from zoo_core.use.load import as_input, blocks, capability, load, load_model
 from zoo_core.weights.references import obtain
 from zoo_core.weights.verify import Located, read_tensors
@@ -35,6 +35,8 @@ MOST_SHOWN = 10  # conditions that a sheet of all of them has room for
 SHEET_COLUMNS = 8  # of a sheet
 LEAST, MOST = 256, 10_000  # images to compare: a covariance of fewer says nothing
 COMPARED = 256  # images whose features are asked for at once
+
+Advance = Callable[[int], None]  # called with how many more are done
 
 
 class Generator:
@@ -74,8 +76,10 @@ class Sampler:
     preprocess: Preprocess
     names: tuple[str, ...]  # of its conditions
 
-    def draw(self, noise: np.ndarray, chosen: np.ndarray | None) -> Samples:
-        """The samples of this noise, block by block."""
+    def draw(
+        self, noise: np.ndarray, chosen: np.ndarray | None, advance: Advance = lambda more: None
+    ) -> Samples:
+        """The samples of this noise, block by block; advance: called with how many there are."""
         p, found = self.preprocess, []
         for part in blocks(len(noise), BLOCK):
             drawn = self.generator.draw(noise[part], None if chosen is None else chosen[part])
@@ -87,6 +91,7 @@ class Sampler:
                     "docs/hooks.md says what the capability returns",
                 )
             found.append(to_pixels(drawn, p))
+            advance(len(drawn))
         names = () if chosen is None else tuple(self.labels[i] for i in chosen)
         return Samples(np.concatenate(found), names)
 
@@ -105,9 +110,11 @@ class Sampler:
         rng = np.random.default_rng(seed)
         return rng.standard_normal((count, *self.generator.noise), dtype=np.float32)
 
-    def sample(self, count: int, seed: int = 0, condition: str = "") -> Samples:
+    def sample(
+        self, count: int, seed: int = 0, condition: str = "", advance: Advance = lambda more: None
+    ) -> Samples:
         """Samples of one condition, or of all of them in turn."""
-        return self.draw(self.noise(count, seed), self.choose(count, condition))
+        return self.draw(self.noise(count, seed), self.choose(count, condition), advance)
 
     def choose(self, count: int, condition: str = "") -> np.ndarray | None:
         if not isinstance(condition, str):
@@ -167,12 +174,15 @@ def sampler_of(model: Any) -> Sampler:
     return open_sampler(about.entry, model, about.preprocess, about.classes)
 
 
-def load_sampler(reference: str, runs: Path | None = None) -> tuple[Sampler, Located]:
+def load_sampler(
+    reference: str | Path, runs: Path | None = None, device: str = "auto"
+) -> tuple[Sampler, Located]:
     """Trained weights to draw samples from, and what is known about them."""
+    reference = as_reference(reference)
     if reference in registry().models:  # nobody should train a model to learn that it cannot
         capability(registry().models.get(reference), "generate")
     weights = obtain(reference, runs)
-    return sampler_of(load_model(weights)), weights.located
+    return sampler_of(load_model(weights, device=device)), weights.located
 
 
 def to_pixels(images: np.ndarray, preprocess: Preprocess) -> np.ndarray:
@@ -192,13 +202,19 @@ class Statistics:
 
 
 def feature_distance(
-    source: Sampler, data: Dataset, classifier: str, *, seed: int = 0, runs: Path | None = None
+    source: Sampler,
+    data: Dataset,
+    classifier: str,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    runs: Path | None = None,
 ) -> dict[str, Any]:
     """How far samples are from the test set, and all that this depends on.
 
     It takes as many of both, at most MOST; as many training images, or None where there are fewer.
     """
-    judge = load(classifier, runs=runs)
+    judge = load(classifier, runs=runs, device=device)
     about, test = judge.zoo, data.test
     capability(about.entry, "features")
     if test is None or len(test) < LEAST:
@@ -208,7 +224,7 @@ def feature_distance(
             "leave out the distance, or train on a dataset with more",
         )
     if Path(about.dataset).name != data.name:
-        say(f"{about.source} was trained on {about.dataset}, and the images are {data.name}'s.")
+        say(f"{classifier} was trained on {about.dataset}, and the images are {data.name}'s.")
     count = min(MOST, len(test))
     say(f"Comparing {count:,} samples with as many images of {data.name}'s test set ...")
 
@@ -223,16 +239,18 @@ def feature_distance(
         except (TypeError, ZooError):  # not there, or damaged: it can be made again
             # Any of them: the images of a folder lie there class by class.
             some = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
-            made = statistics(judge, split.images[some])
+            made = statistics(judge, split.images[some], f"{count:,} images of {name}")
         write(path, vars(made))
         return made
 
     real = of(test, "test")
     train = of(data.train, "train") if len(data.train) >= count else None
-    made = statistics(judge, source.sample(count, seed).images)
+    with progress(f"drawing {count:,} samples", count) as advance:
+        samples = source.sample(count, seed, advance=advance).images
+    made = statistics(judge, samples, f"{count:,} samples")
     return {
         "feature_distance": round(frechet(real, made), 4),
-        "of_training_pictures": round(frechet(real, train), 4) if train else None,
+        "of_training_images": round(frechet(real, train), 4) if train else None,
         "samples": count,
         "classifier": about.source,
         "classifier_sha256": about.digest,
@@ -240,11 +258,14 @@ def feature_distance(
     }
 
 
-def statistics(judge: Any, images: np.ndarray) -> Statistics:
-    """Mean and covariance of the features of images, uint8 (n, h, w, c)."""
-    look = capability(judge.zoo.entry, "features")
-    batches = (as_input(judge, images[part]) for part in blocks(len(images), COMPARED))
-    features = np.concatenate([np.asarray(look(judge, b), np.float64) for b in batches])  # (n, d)
+def statistics(judge: Any, images: np.ndarray, label: str) -> Statistics:
+    """Mean and covariance of the features of images, uint8 (n, h, w, c); label: what they are."""
+    look, found = capability(judge.zoo.entry, "features"), []
+    with progress(f"features of {label}", len(images)) as advance:
+        for part in blocks(len(images), COMPARED):
+            found.append(np.asarray(look(judge, as_input(judge, images[part])), np.float64))
+            advance(len(found[-1]))
+    features = np.concatenate(found)  # (n, d)
     return Statistics(features.mean(0), np.atleast_2d(np.cov(features, rowvar=False)))
 
 

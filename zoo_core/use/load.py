@@ -16,7 +16,7 @@ from zoo_core.io.targets import resolve
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import registry
+from zoo_core.spec.registry import as_reference, registry
 from zoo_core.weights.references import locate, obtain
 from zoo_core.weights.verify import Verified, assemble, check, fits, model_of, spec_of
 
@@ -61,11 +61,9 @@ def load(
     pretrained: False builds the model untrained. num_classes: another number keeps the body and
     gives it a new head. device, dtype: where and in what it computes, "cuda" and "bfloat16" say.
     """
-    text, kind = str(reference), str(dtype).removeprefix("torch.") if dtype else ""
+    text, kind = as_reference(reference), str(dtype).removeprefix("torch.") if dtype else ""
     if "\0" in text or not text:
         raise UsageError(f"{text!r} cannot be a reference to weights")
-    if isinstance(reference, Path) and not reference.is_absolute():
-        text = f"./{text}"
     if pretrained:
         return load_model(obtain(text, runs), num_classes=num_classes, device=device, dtype=kind)
     if text in registry().models:
@@ -108,12 +106,15 @@ def fitting(tensors: Mapping[str, np.ndarray], spec: Mapping[str, Any]) -> dict[
     return {k: v for k, v in tensors.items() if k in spec and fits(v.shape, spec[k][0])}
 
 
-def loaded(model: Any, runs: Path | None = None) -> Any:
+def loaded(model: Any, runs: Path | None = None, device: str = "auto") -> Any:
     """A model that zoo.load returned, or the one of a reference."""
-    if isinstance(model, str):
-        return load(model, runs=runs)
+    if isinstance(model, str | Path):
+        return load(model, runs=runs, device=device)
     if not hasattr(model, "zoo"):
         raise UsageError("only a model that zoo.load returned can be used like this")
+    if device != "auto":
+        hint = f"zoo.load(..., device={device!r}) loads it there"
+        raise UsageError("a model that is loaded stays on its device", hint)
     return model
 
 
@@ -134,7 +135,7 @@ def blocks(count: int, size: int) -> list[slice]:
 
 
 def as_input(model: Any, images: Any) -> Any:
-    """Images (h, w, c), files or PIL images as the batch that a loaded model takes."""
+    """Images (h, w, c), files or PIL images, as the batch that a loaded model takes."""
     about = model.zoo
     return about.preprocess.batch(list(images), backend=framework_of(about.entry).backend)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,23 +13,28 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
+from zoo_core.data.image_folder import images_in
 from zoo_core.data.images import SUFFIXES
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import UsageError
+from zoo_core.io.errors import DataError, UsageError, os_errors
+from zoo_core.io.net import is_url, read_url
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Framework, framework_of
 from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.registry import as_reference
 from zoo_core.use.load import as_input, blocks, capability, load, load_model, loaded
 from zoo_core.use.metrics import ClassificationTotals, softmax
 from zoo_core.weights.references import obtain
+
+MOST_BYTES = 100_000_000  # of an image that an address gives
 
 
 @dataclass(frozen=True)
 class Prediction:
     """The most likely classes of one image, best first."""
 
-    picture: str
+    image: str  # the path or the address; "image 3" for the third of those without a name
     classes: tuple[tuple[str, float], ...]  # (name, probability)
 
 
@@ -86,18 +92,21 @@ def _scores(
 
 
 def measure(
-    model: Any, dataset: str, options: Config, task: Config, split: str = "test"
-) -> dict[str, Any]:
-    """Figures of a model that zoo.load returned, on a split of a dataset."""
-    about, data = model.zoo, open_dataset(dataset, **options)
+    model: Any, dataset: str | Path, options: Config, task: Config, split: str = "test",
+    name: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it."""
+    about, data = model.zoo, open_dataset(dataset, options)
     named = about.entry.classifies  # what gives no classes needs no labels
     if named and data.classes != about.classes:
         known = ", ".join(about.classes[:5])
-        what = f"{about.source} has other classes than {data.name}: {known}..."
+        what = f"{name or about.source} has other classes than {data.name}: {known}..."
         raise UsageError(what, "choose data with the same classes: --dataset NAME")
     images = data.split(split)
     if images is None or not len(images) or (named and images.labels is None):
-        raise UsageError(f"{data.name} has no {'labelled ' if named else ''}{split} split")
+        hint = "--split train measures the images that it was trained on" * (split == "test")
+        what = f"{data.name} has no {'labelled ' if named else ''}{split} split"
+        raise UsageError(what, hint)
     how = about.preprocess, data, Recipe(task=task)
     figures, _, ms = measure_model(about.entry, model, *how, split=split)
     if ms is not None:
@@ -106,26 +115,40 @@ def measure(
 
 
 def evaluate_run(
-    reference: str, dataset: str = "", *, split: str = "test", runs: Path | None = None
+    reference: str | Path,
+    dataset: str | Path = "",
+    *,
+    split: str = "test",
+    device: str = "auto",
+    runs: Path | None = None,
 ) -> dict[str, Any]:
     """Measure a trained run again, on its own dataset or another one with the same classes."""
-    weights = obtain(reference, runs)
+    name = as_reference(reference)
+    weights = obtain(name, runs)
     located = weights.located
     dataset, options = (dataset, {}) if dataset else (located.dataset, located.data_options)
     if not dataset:
-        what = f"{reference} does not say what it was trained on"
+        what = f"{name} does not say what it was trained on"
         raise UsageError(what, "--dataset NAME chooses the data")
-    figures = measure(load_model(weights), dataset, options, located.task_options, split)
-    return {"run": located.source if located.run else reference, **figures}
+    model = load_model(weights, device=device)
+    figures = measure(model, dataset, options, located.task_options, split, name)
+    return {"run": located.source if located.run else name, **figures}
 
 
 def predict_images(
-    reference: Any, images: Sequence[Any], *, top: int = 5, runs: Path | None = None
+    reference: Any,
+    images: Sequence[Any],
+    *,
+    top: int = 5,
+    device: str = "auto",
+    runs: Path | None = None,
 ) -> list[Prediction]:
-    """Classify files, folders, PIL images or arrays, in batches."""
+    """Classify images, in batches; see `named_images` for what they may be."""
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
-    model = loaded(reference, runs)
+    refuse_image(reference)
+    named = named_images(images)
+    model = loaded(reference, runs, device)
     entry, classes = model.zoo.entry, model.zoo.classes
     what = f"model {entry.name!r}"
     if not entry.classifies:
@@ -135,35 +158,43 @@ def predict_images(
             f"{what} has no names for its classes: it is untrained, or has a new head",
             "zoo train gives it some; call the model itself for its scores",
         )
-    named, framework = list(_named(images)), framework_of(entry)
-    predictions: list[Prediction] = []
+    framework, predictions = framework_of(entry), []
     for part in blocks(len(named), EVALUATION_BATCH):
         names, chunk = zip(*named[part], strict=True)
-        scores = softmax(framework.predict_batch(model, as_input(model, chunk)))
+        scores = softmax(framework.predict_batch(model, as_input(model, map(opened, chunk))))
         for name, row in zip(names, scores, strict=True):
             best = row.argsort()[::-1][:top]
             predictions.append(Prediction(name, tuple((classes[i], float(row[i])) for i in best)))
     return predictions
 
 
-def _named(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """(name, image), with folders replaced by the images in them."""
-    for number, image in enumerate(given, 1):
-        if not isinstance(image, str | Path):
-            what = f"a {type(image).__name__}"
-            good = hasattr(image, "convert") and hasattr(image, "getbands")  # a PIL image
-            if isinstance(image, np.ndarray):  # as an image is kept: (h, w) or (h, w, channels)
-                what = f"an array of {image.dtype}, {image.shape}"
-                shaped = image.ndim > 1 and image.shape[2:] in ((), (1,), (3,), (4,))
-                good = image.dtype == np.uint8 and shaped and image.size > 0
-            if not good:
-                raise UsageError(
-                    f"image {number} is {what}, which is not an image",
-                    "give files, folders, PIL images, or uint8 arrays of (h, w) or (h, w, 3)",
-                )
-            yield f"image {number}", image
-        elif (path := Path(image)).is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES)
+def refuse_image(reference: Any) -> None:
+    """Say so where somebody gave an image in place of the model."""
+    if is_url(reference) or (isinstance(reference, str) and reference.lower().endswith(SUFFIXES)):
+        hint = f"write the model first, then the images: zoo predict MODEL {reference}"
+        raise UsageError(f"{reference} is an image, not a model", hint)
+
+
+def named_images(given: Sequence[Any]) -> list[tuple[str, Any]]:
+    """(name, image) of each; a folder is replaced by the images in it.
+
+    Images are paths, addresses (http, https), bytes or open files of an image file, PIL images, and
+    uint8 arrays. Nothing is read yet.
+    """
+    return [one for number, image in enumerate(given, 1) for one in _named(number, image)]
+
+
+def _named(number: int, image: Any) -> Iterator[tuple[str, Any]]:
+    name = f"image {number}"
+    if isinstance(image, bytes | bytearray | memoryview):
+        yield name, InMemory(image, name)
+    elif is_url(image):
+        yield image, image
+    elif isinstance(image, str | Path):
+        path = Path(image)
+        if path.is_dir():
+            with os_errors(f"{path} cannot be read", DataError):
+                inside = images_in(path)
             if not inside:
                 endings = ", ".join(SUFFIXES)
                 raise UsageError(f"there are no images in {path}", f"they end in {endings}")
@@ -171,7 +202,38 @@ def _named(given: Sequence[Any]) -> Iterator[tuple[str, Any]]:
         elif path.exists():
             yield str(path), path
         else:
-            raise UsageError(f"there is no image {image}", "give the path of a file or a folder")
+            hint = "after the model, give a file, a folder or an address"
+            raise UsageError(f"there is no image {image}", hint)
+    elif hasattr(image, "read") and not isinstance(image, io.TextIOBase):
+        known = getattr(image, "name", None)
+        yield known if isinstance(known, str) else name, image
+    else:
+        what = f"a {type(image).__name__}"
+        good = hasattr(image, "convert") and hasattr(image, "getbands")  # a PIL image
+        if isinstance(image, np.ndarray):  # as an image is kept: (h, w) or (h, w, channels)
+            what = f"an array of {image.dtype}, {image.shape}"
+            shaped = image.ndim > 1 and image.shape[2:] in ((), (1,), (3,), (4,))
+            good = image.dtype == np.uint8 and shaped and image.size > 0
+        if not good:
+            raise UsageError(
+                f"{name} is {what}, which is not an image",
+                "give files, folders, addresses, bytes, files opened with 'rb', PIL images, or "
+                "uint8 arrays of (h, w) or (h, w, 3)",
+            )
+        yield name, image
+
+
+class InMemory(io.BytesIO):
+    """The bytes of an image file, with a name for what is wrong with them."""
+
+    def __init__(self, data: Any, name: str) -> None:
+        super().__init__(data)
+        self.name = name
+
+
+def opened(image: Any) -> Any:
+    """An image that can be read: what an address gives, and anything else as it is."""
+    return InMemory(read_url(image, MOST_BYTES), image) if is_url(image) else image
 
 
 @dataclass(frozen=True)
@@ -184,11 +246,17 @@ class Attention:
     maps: np.ndarray  # (layers, heads, rows, columns); shares of the attention, at most 1 together
 
 
-def attention_of(reference: str, image: Any, *, runs: Path | None = None) -> Attention:
+def attention_of(
+    reference: str, image: Any, *, device: str = "auto", runs: Path | None = None
+) -> Attention:
     """Where every layer and head of a trained run looks in one image."""
-    model = load(reference, runs=runs)
+    refuse_image(reference)
+    (_, found), *others = named_images([image])
+    if others:
+        raise UsageError(f"{image} is a folder, and attention is drawn for one image")
+    model = load(reference, runs=runs, device=device)
     about = model.zoo
-    look, images = capability(about.entry, "attention"), as_input(model, [image])
+    look, images = capability(about.entry, "attention"), as_input(model, [opened(found)])
     maps = look(model, images)
     if not isinstance(maps, np.ndarray) or maps.ndim != 5 or maps.shape[1] != 1:
         found = maps.shape if isinstance(maps, np.ndarray) else type(maps).__name__

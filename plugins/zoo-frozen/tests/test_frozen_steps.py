@@ -78,7 +78,7 @@ def test_it_goes_through_every_step(serve, tmp_path, options, capsys):
     assert len(asked) == 1
     path.unlink()  # from now on only the cache has them
     kept = command("features", "list")
-    assert {(row["split"], row["pictures"]) for row in kept} == {("train", 40), ("test", 10)}
+    assert {(row["split"], row["images"]) for row in kept} == {("train", 40), ("test", 10)}
     run = found.trained.path
     config = json.loads((run / "run.json").read_text())["model"]["config"]
     assert config["backbone_weights"].startswith("sha256:")

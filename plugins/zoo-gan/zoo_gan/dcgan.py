@@ -141,13 +141,13 @@ class Adversarial(zoo.Task):
         told, found = last.get("train_discriminator_accuracy", 0), []
         if told > WON:
             found.append(
-                f"The discriminator has won: it tells {told:.1%} of the pictures apart, and the "
+                f"The discriminator has won: it tells {told:.1%} of the images apart, and the "
                 "generator learns nothing more. A smaller lr, or model.spectral_norm=true, helps."
             )
         diversity = last.get("test_diversity", last.get("validation_diversity", 1))
         if diversity < ALIKE:
             found.append(
-                f"The samples are alike: they vary {diversity:.0%} as much as real pictures do. "
+                f"The samples are alike: they vary {diversity:.0%} as much as real images do. "
                 "The generator has learned too little yet, or has collapsed to a few of them: more "
                 "epochs help, or model.spectral_norm=true."
             )

@@ -115,6 +115,6 @@ class Autoencoding(zoo.Task):
         if kl is None or kl >= UNUSED:
             return []
         return [
-            f"The code is hardly used: its KL divergence is {kl:.2g} nats for a picture, so every "
-            "picture comes back as nearly the same one. A smaller task.beta helps."
+            f"The code is hardly used: its KL divergence is {kl:.2g} nats for an image, so every "
+            "image comes back as nearly the same one. A smaller task.beta helps."
         ]
