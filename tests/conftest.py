@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,28 @@ def zoo_json(zoo_command: Zoo) -> Callable[..., Any]:
         return json.loads(zoo_command(*arguments, "--json", **env).stdout)
 
     return run
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A real HTTP server on loopback for the folder that it gives."""
+    folder = tmp_path / "server"
+    folder.mkdir()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, directory=str(folder), **kwargs)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *args: Any) -> None:  # a client that only knocks is no error
+            pass
+
+    with Server(("127.0.0.1", 0), Handler) as http_server:
+        thread = threading.Thread(target=http_server.serve_forever, daemon=True)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{http_server.server_port}/"
+        http_server.shutdown()
+        thread.join()

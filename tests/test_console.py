@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+import threading
 
 import pytest
 from hub.parts import small_run
@@ -53,6 +54,27 @@ def test_the_command_line_shows_every_sentence(capsys):
     printed = capsys.readouterr()
     assert printed.err == "Waiting for another pull\nWarning: 100 % of it is damaged\n"
     assert printed.out == ""
+
+
+def test_where_there_is_no_terminal_progress_is_a_line_now_and_then(said, monkeypatch):
+    monkeypatch.setattr(console, "EVERY", 0.0)
+    with console.progress("decoding", 1200) as advance:
+        advance(1000)
+        advance(100)
+    assert said() == ["decoding: 1,000 of 1,200", "decoding: 1,100 of 1,200"]
+    asked = threading.Event()
+
+    def measure():
+        asked.set()
+        return 2_500_000
+
+    with console.progress("x.bin", 0, measure=measure):
+        asked.wait(60)
+    assert set(said()) == {"x.bin: 2.5 MB"}
+    monkeypatch.setattr(console, "EVERY", 1000.0)
+    with console.progress("decoding", 10) as advance:
+        advance(10)
+    assert said() == []
 
 
 def test_a_command_says_which_run_it_takes(zoo_command, tmp_path):

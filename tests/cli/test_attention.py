@@ -67,7 +67,10 @@ def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_here):
     done = zoo_here("attention", run_of(trained, "nano"), "cat.png", cwd=trained)
     first, second = done.stdout.splitlines()
     assert first.startswith("cat.png: ") and first.endswith(" %")
-    assert second == "Plot: attention.png"
+    plot = second.removeprefix("Plot: ")
+    assert plot == "attention.png"
+    again = zoo_here("attention", run_of(trained, "nano"), "cat.png", cwd=trained)
+    assert again.stdout.endswith("Plot: attention-2.png\n")
     one = Image.open(trained / "attention.png").size
     assert one[0] > 3 * one[1]  # five panels beside each other
     zoo_here(
@@ -81,11 +84,12 @@ def test_json_has_the_shares_of_every_layer(trained, zoo_here):
     shares = {}
     for flags in ((), ("--heads",)):
         done = zoo_here(
-            "attention", run_of(trained, "nano"), "cat.png", "--json", *flags, cwd=trained
-        )
+            "attention", run_of(trained, "nano"), "cat.png", "--json", "-o", "x.png", *flags,
+            cwd=trained,
+        )  # fmt: skip
         answer = json.loads(done.stdout)
         shares[flags] = np.array(answer["layers"])
-        assert answer["output"] == "attention.png" and 0 < answer["probability"] <= 1
+        assert answer["image"] == "cat.png" and 0 < answer["probability"] <= 1
     assert shares[()].shape == (4, 8, 8) and shares[("--heads",)].shape == (4, 2, 8, 8)
     np.testing.assert_allclose(shares[("--heads",)].mean(1), shares[()], atol=2e-6)
     assert (shares[()].sum((1, 2)) < 1).all()
@@ -95,6 +99,8 @@ def test_json_has_the_shares_of_every_layer(trained, zoo_here):
     ("arguments", "sentence"),
     [
         (["RUN", "dog.png"], "Error: there is no image dog.png."),
+        (["RUN", "."], "Error: . is a folder, and attention is drawn for one image."),
+        (["RUN", "cat.png", "--device", "tpu"], "Error: there is no device 'tpu' on this machine."),
         (["RUN", "cat.png", "-o", "a.jpeg"], "Error: a.jpeg must end in .png, .pdf or .svg."),
         (["MLP", "cat.png"], "Error: model 'mlp' declares no attention that could be drawn."),
     ],

@@ -39,8 +39,9 @@ def test_runs_on_different_datasets_are_compared_with_a_warning(zoo_command, zoo
     done = zoo_command("compare", *(run.name for run in runs), "-o", "pictures/both.svg")
     assert "different datasets" in done.stderr
     assert "<svg" in (tmp_path / "pictures" / "both.svg").read_text()
+    (tmp_path / "compare.png").write_bytes(b"mine")
     document = zoo_json("compare", *(run.name for run in runs))
-    assert document["plot"] == "compare.png"
+    assert document["plot"] == "compare-2.png"
     assert {row["dataset"] for row in document["runs"]} == {"one", "two"}
     assert all(0 < row["accuracy"] <= 1 for row in document["runs"])
 

@@ -13,6 +13,7 @@ from support import environment
 import zoo
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.report.write import write_report
+from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.runner import train
 from zoo_core.use.generate import Sampler
 
@@ -83,15 +84,58 @@ def pixels(path):
     return np.asarray(Image.open(path).convert("RGB"))
 
 
-def test_the_same_seed_gives_the_same_pictures(trained, zoo_there):
+def test_the_same_seed_gives_the_same_samples(trained, zoo_there):
     for name, arguments in {"a": (), "b": ("--seed", "0"), "c": ("--seed", "1")}.items():
         done = zoo_there(
             "generate", run_of(trained, "vae"), "--n", "9", *arguments, "-o", f"{name}.png"
         )
-        assert done.stdout == f"Samples: {name}.png\n"
+        assert done.stdout == f"Samples: {name}.png (seed {int(name == 'c')})\n"
     a, b, c = (pixels(trained / f"{name}.png") for name in "abc")
     assert np.array_equal(a, b)
     assert a.shape == c.shape and not np.array_equal(a, c)
+
+
+def test_samples_without_a_name_never_take_the_place_of_others(trained, zoo_here, tmp_path):
+    run = run_of(trained, "vae")
+    (tmp_path / "samples-2.png").write_bytes(b"mine")
+    for name in ("samples.png", "samples-3.png"):
+        done = zoo_here("generate", run, "--n", "2", "--seed", "7")
+        assert done.stdout == f"Samples: {name} (seed 7)\n"
+    assert (tmp_path / "samples-2.png").read_bytes() == b"mine"
+    named = json.loads(
+        zoo_here("generate", run, "--n", "2", "-o", "samples-2.png", "--json").stdout
+    )
+    assert (named["output"], named["seed"]) == ("samples-2.png", 0)
+    assert pixels(tmp_path / "samples-2.png").any()  # who names a file means it
+    made = zoo_here("data", "show", "synthetic", "--n", "2").stdout
+    again = zoo_here("data", "show", "synthetic", "--n", "2").stdout
+    assert "Wrote synthetic-test.png" in made and "Wrote synthetic-test-2.png" in again
+
+
+def test_the_sheet_says_its_seed(trained, zoo_there, monkeypatch):
+    titles = []
+    monkeypatch.setattr("zoo_core.data.images.write_sheet", lambda *a, **how: titles.append(how))
+    for more in ((), ("--class", "ring")):
+        zoo_there("generate", run_of(trained, "acgan"), "--n", "2", "--seed", "7", *more)
+    assert [how["title"] for how in titles] == [
+        "acgan trained on synthetic, seed 7", "acgan trained on synthetic: ring, seed 7",
+    ]  # fmt: skip
+
+
+def test_a_device_can_be_chosen_for_both_models_of_a_distance(trained, zoo_there, monkeypatch):
+    asked, assemble = [], TorchTrainer.assemble
+
+    def spy(self, *given, device="cpu", **how):
+        asked.append(device)
+        return assemble(self, *given, **how)
+
+    monkeypatch.setattr(TorchTrainer, "assemble", spy)
+    vae, mlp = run_of(trained, "vae"), run_of(trained, "mlp")
+    done = zoo_there("generate", vae, "--distance", mlp, "--device", "cuda", status=2)
+    assert "model 'mlp' declares no features" in done.stderr
+    assert asked == ["cuda", "cuda"]
+    assert zoo.generate(vae, 2, device="mps").shape == (2, 8, 8, 3)
+    assert asked[2:] == ["mps"]
 
 
 def test_a_class_can_be_asked_for_and_all_are_drawn_in_turn(trained, json_there):
@@ -237,7 +281,7 @@ def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_there):
     assert "different tasks" in done.stderr
 
 
-def test_pictures_cannot_be_classified_by_what_does_not(trained, zoo_there):
+def test_images_cannot_be_classified_by_what_does_not(trained, zoo_there):
     Image.new("RGB", (16, 16)).save(trained / "x.png")
     done = zoo_there("predict", run_of(trained, "vae"), "x.png", status=2)
     assert "does not classify" in done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -225,10 +226,30 @@ def test_mistakes_get_a_sentence_and_leave_no_run(zoo_here, tmp_path, arguments,
     assert not (tmp_path / "runs").exists()
 
 
+def test_figures_of_training_images_are_never_taken_for_those_of_a_test(
+    zoo_here, pictures, tmp_path
+):
+    how = "--epochs", "1", "--quiet", "--no-report", "--set", "data.test_fraction=0"
+    done = zoo_here("train", "fcn_numpy", "--dataset", "./my_pictures", *how)
+    assert ": train loss " in done.stdout and ", train accuracy " in done.stdout
+    run = only_run(tmp_path)
+    assert zoo_here("runs").stdout.splitlines()[1].split("%")[1].startswith(" (train)  ")
+    done = zoo_here("evaluate", run.name, status=2)
+    assert done.stderr.splitlines()[-2:] == [
+        "Error: my_pictures has no labelled test split.",
+        "Hint: --split train measures the images that it was trained on",
+    ]
+    shutil.rmtree(tmp_path / "cache")
+    done = zoo_here("evaluate", run.name, "--split", "train")
+    assert "train accuracy" in done.stdout and "CLASS  TRAIN ACCURACY" in done.stdout
+    assert ": decoding " in done.stderr  # what takes long is said
+
+
 def test_mistakes_of_evaluate_and_predict(zoo_here, tmp_path):
     done = zoo_here("train", "cnn", "--dataset", "./nowhere", status=1)
     assert "Error: there is no folder" in done.stderr
     (tmp_path / "empty").mkdir()
+    Image.new("L", (8, 8)).save(tmp_path / "x.png")
     assert "there is no run in runs" in zoo_here("evaluate", "latest", status=2).stderr
     assert "is not a run" in zoo_here("predict", "empty", "x.png", status=2).stderr
 

@@ -1,14 +1,18 @@
 """Names, paths, options, and datasets of third parties."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from fixtures import datasets as made
+from PIL import Image
 
 import zoo
 from zoo_core.data import datasets
 from zoo_core.data.datasets import find_dataset, open_dataset, read_cache
 from zoo_core.io.errors import DataError, OptionError, UnknownName, UsageError
 from zoo_core.spec import registry as names
+from zoo_core.train.builder import lasting
 
 CALLS = []
 
@@ -204,6 +208,44 @@ def test_a_dataset_without_such_a_source_says_so(provide, tmp_path):
     provide(lambda: [zoo.Source("network", lambda folder: dots())])
     with pytest.raises(UsageError, match="cannot be read from files"):
         open_dataset("dots", source=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["reference", "options", "source", "fetch", "report"])
+def test_an_option_is_the_datasets_and_never_one_of_opening_it(provide, name):
+    provide(dots)
+    with pytest.raises(OptionError, match=f"dataset 'dots' has no option '{name}'"):
+        open_dataset("dots", {name: "x"})
+    provide(lambda **options: dots(options[name]), config={name: 3})
+    assert open_dataset("dots", {name: 5}).train.images.max() == 5
+
+
+def test_the_command_line_refuses_them_as_well(zoo_here):
+    small = "--set", "data.train_size=8", "--set", "data.test_size=8"
+    for name in ("report", "fetch", "source"):
+        refused = f"Error: dataset 'synthetic' has no option '{name}'."
+        done = zoo_here("train", "mlp", "--dataset", "synthetic", *small,
+                        "--set", f"data.{name}=x", status=2)  # fmt: skip
+        assert done.stderr.splitlines()[0] == refused
+        done = zoo_here("data", "show", "synthetic", "--set", f"{name}=x", status=2)
+        assert done.stderr.splitlines()[0] == refused
+
+
+def test_a_path_is_a_folder_even_where_a_dataset_has_that_name(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / "synthetic" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "synthetic" / name / "1.png")
+    monkeypatch.chdir(tmp_path)
+    data = open_dataset(Path("synthetic"))
+    assert (data.classes, data.name) == (("a", "b"), "synthetic")
+    assert lasting(Path("synthetic")) == str(tmp_path / "synthetic")
+    with pytest.raises(DataError, match="there is no folder"):
+        open_dataset(Path("cifar10"))
+
+
+def test_what_happens_is_said_unless_somebody_else_tells(provide, said):
+    provide(lambda: [zoo.Source("network", lambda folder: dots())])
+    open_dataset("dots")
+    assert said() == ["dots: network"]
 
 
 def test_without_fetching_only_the_cache_counts(provide):

@@ -1,7 +1,6 @@
 """Every form in which the classic datasets come, and every way to fetch them."""
 
 import hashlib
-import http.server
 import os
 import shutil
 import socket
@@ -150,31 +149,6 @@ def test_the_wrong_dataset_is_refused_and_nothing_is_kept(tmp_path):
 # ---------------------------------------------------------------- the official download
 
 
-@pytest.fixture
-def server(tmp_path):
-    """A real HTTP server on loopback for the folder that it gives."""
-    folder = tmp_path / "server"
-    folder.mkdir()
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, directory=str(folder), **kwargs)
-
-        def log_message(self, *args):
-            pass
-
-    class Server(http.server.ThreadingHTTPServer):
-        def handle_error(self, *args):  # a client that only knocks is no error
-            pass
-
-    with Server(("127.0.0.1", 0), Handler) as http_server:
-        thread = threading.Thread(target=http_server.serve_forever, daemon=True)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{http_server.server_port}/"
-        http_server.shutdown()
-        thread.join()
-
-
 def test_the_official_download_is_used_when_its_server_answers(
     tmp_path, server, monkeypatch, capfd
 ):
@@ -183,12 +157,12 @@ def test_the_official_download_is_used_when_its_server_answers(
     made.write_folder(folder, files)
     monkeypatch.setattr(classic, "MNIST_URL", url)
     monkeypatch.setattr(classic, "MNIST_MD5", {n: md5_of(data) for n, data in files.items()})
-    assert same(open_dataset("mnist"), MNIST)
+    assert same(open_dataset("mnist", report=[].append), MNIST)
 
     archive = made.write_tar(folder / "cifar-10-binary.tar.gz", made.cifar_binary(CIFAR))
     monkeypatch.setattr(classic, "CIFAR10_URL", url + archive.name)
     monkeypatch.setattr(classic, "CIFAR10_MD5", md5_of(archive.read_bytes()))
-    assert same(open_dataset("cifar10"), CIFAR)
+    assert same(open_dataset("cifar10", report=[].append), CIFAR)
     assert kept(tmp_path) == ["cifar10.safetensors", "mnist.safetensors"]
     assert capfd.readouterr() == ("", "")  # no bar where there is no terminal
 

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import torch
-from features.parts import CHANNELS, write_weights
+from features.parts import CHANNELS, settings, write_weights
 
 import zoo
 from zoo_core.data.datasets import open_dataset
 from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
+from zoo_core.torch import backbones
 from zoo_core.torch.extract import Extractor
 from zoo_core.torch.learner import TorchLearner
 from zoo_core.train import runner as training
@@ -219,8 +220,6 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(train, monkeypatch, op
 
 
 def test_a_search_and_its_training_see_every_picture_once(weights, tmp_path, seen):
-    from features.parts import settings
-
     found = zoo.tune(
         "resnet18_features", "synthetic", preset="paper", trials=3, train=True, quiet=True,
         settings=settings(weights, epochs=3, patience=1), runs=tmp_path / "runs",
@@ -230,9 +229,22 @@ def test_a_search_and_its_training_see_every_picture_once(weights, tmp_path, see
     assert sum(seen) == 250
 
 
-def test_with_lbfgs_a_search_is_for_the_weight_decay(weights, tmp_path):
-    from features.parts import settings
+def test_what_a_search_needs_is_fetched_once_and_said_before_it_begins(
+    weights, tmp_path, capsys, monkeypatch
+):
+    find, size = backbones._find, "Fetching a backbone of 346 MB"
+    monkeypatch.setattr(backbones, "_find", lambda *how: how[3](size) or find(*how))
+    monkeypatch.setattr(backbones, "_at_hand", {})
+    zoo.tune(
+        "resnet18_features", "synthetic", trials=1, runs=tmp_path / "runs",
+        settings=settings(weights, epochs=1),
+    )  # fmt: skip
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count(size) == 1
+    assert lines.index(size) < next(i for i, line in enumerate(lines) if "tune-resnet18" in line)
 
+
+def test_with_lbfgs_a_search_is_for_the_weight_decay(weights, tmp_path):
     found = zoo.tune(
         "resnet18_features", "synthetic", trials=2, quiet=True, runs=tmp_path / "runs",
         settings=settings(weights, optimizer="lbfgs", epochs=1),

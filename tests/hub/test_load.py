@@ -1,8 +1,13 @@
 """zoo.load: every sort of reference gives the same model, checked, ready to use."""
 
+import dataclasses
+import io
 import json
 import pickle
 import shutil
+import socket
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +17,22 @@ from PIL import Image
 from zoo_numpy.trainer import NumpyTrainer
 
 import zoo
-from zoo_core.io.errors import AmbiguousName, OptionError, UnknownName, UsageError, WeightsError
+from zoo_core.io.errors import (
+    AmbiguousName,
+    DataError,
+    OptionError,
+    UnknownName,
+    UsageError,
+    WeightsError,
+)
 from zoo_core.io.files import user_manifest
+from zoo_core.io.net import read_url
 from zoo_core.publish.publish import plan, publish
 from zoo_core.spec.registry import qualified_name, registry
+from zoo_core.torch.trainer import TorchTrainer
+from zoo_core.train.runner import train
 from zoo_core.use.load import answers
+from zoo_core.use.predict import Prediction
 from zoo_core.weights.manifest import write
 from zoo_core.weights.references import look_up_name, of_run
 from zoo_core.weights.verify import check, fits
@@ -55,29 +71,103 @@ def test_a_loaded_model_says_what_it_is(run, folder):
 
 
 def test_predict_takes_a_loaded_model_and_any_reference(run, folder):
-    picture = np.zeros((32, 32, 3), np.uint8)
-    by_model = zoo.predict(zoo.load("mlp"), [picture])
-    assert by_model == zoo.predict("mlp.synthetic", [picture]) == zoo.predict(run.path, [picture])
+    image = np.zeros((32, 32, 3), np.uint8)
+    by_model = zoo.predict(zoo.load("mlp"), [image])
+    assert by_model == zoo.predict("mlp.synthetic", [image]) == zoo.predict(run.path, [image])
     with pytest.raises(UsageError, match="only a model that zoo.load returned"):
-        zoo.predict(torch.nn.Linear(1, 1), [picture])
+        zoo.predict(torch.nn.Linear(1, 1), [image])
 
 
-def test_predict_takes_one_picture_or_several_of_any_sort(run, tmp_path):
+def test_a_path_is_never_a_name(run, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pixels = np.zeros((32, 32, 3), np.uint8)
+    for use in (zoo.load, zoo.evaluate, zoo.generate, lambda path: zoo.predict(path, pixels)):
+        with pytest.raises(UnknownName, match="there is no run './mlp'"):
+            use(Path("mlp"))
+    shutil.copytree(run.path, tmp_path / "mlp")
+    assert zoo.load(Path("mlp")).zoo.source == str(Path("mlp"))
+    assert zoo.predict(Path("mlp"), pixels) == zoo.predict(run.path, pixels)
+    assert zoo.evaluate(Path("mlp"))["run"] == str(Path("mlp"))
+
+
+def test_predict_takes_one_image_or_several_of_any_sort(run, tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3)).astype(np.uint8)
-    image = Image.fromarray(pixels[0])
-    image.save(tmp_path / "picture.png")
-    model = zoo.load(run.path)
+    image, path = Image.fromarray(pixels[0]), tmp_path / "image.png"
+    image.save(path)
+    model, data = zoo.load(run.path), path.read_bytes()
     expected = zoo.predict(model, [pixels[0]])[0].classes
     clear = Image.fromarray(np.dstack([pixels[0], np.full((32, 32), 255, np.uint8)]))  # RGBA
-    for one in (pixels[0], image, clear, tmp_path / "picture.png", str(tmp_path / "picture.png")):
-        assert [p.classes for p in zoo.predict(model, one)] == [expected]
+    unnamed = "image 1"
+    with path.open("rb") as file:
+        for one, name in (
+            (pixels[0], unnamed), (image, unnamed), (clear, unnamed), (path, str(path)),
+            (str(path), str(path)), (data, unnamed), (bytearray(data), unnamed),
+            (memoryview(data), unnamed), (io.BytesIO(data), unnamed), (file, str(path)),
+        ):  # fmt: skip
+            assert zoo.predict(model, one) == [Prediction(name, expected)], type(one)
+    both = zoo.predict(model, (one for one in (data, io.BytesIO(data))))
+    assert both == zoo.predict(model, [data, path.read_bytes()])
+    assert [one.image for one in both] == ["image 1", "image 2"]
     assert zoo.predict(model, pixels) == zoo.predict(model, list(pixels))
     assert len(zoo.predict(model, pixels)) == 2
     assert len(zoo.predict(model, pixels[0, :, :, 0])) == 1, "grey"
 
 
+def test_the_images_of_a_folder_are_those_that_a_dataset_would_have(run, tmp_path):
+    photos = tmp_path / "photos"
+    (photos / "__MACOSX").mkdir(parents=True)
+    (photos / "deep.png").mkdir()
+    Image.new("RGB", (9, 9)).save(photos / "deep.png" / "b.JFIF", format="JPEG")
+    Image.new("L", (9, 9)).save(photos / "a.pgm")
+    for other in ("._a.jpg", "__MACOSX/a.jpg", ".thumbnail.png", "notes.txt"):
+        (photos / other).write_text("not an image")
+    found = [one.image for one in zoo.predict(run.path, photos)]
+    assert found == [str(photos / "a.pgm"), str(photos / "deep.png" / "b.JFIF")]
+
+
+def test_an_address_is_an_image(run, server, monkeypatch, zoo_here):
+    folder, url = server
+    Image.new("RGB", (9, 9), "teal").save(folder / "größe 1.png")
+    Image.new("RGB", (9, 9), "teal").save(folder / "large.bmp")
+    (folder / "page.html").write_text("<html>")
+    expected = zoo.predict(run.path, folder / "large.bmp")[0].classes
+    for address in (f"{url}größe 1.png", f"{url}gr%C3%B6%C3%9Fe%201.png".replace("http", "HTTP")):
+        assert zoo.predict(run.path, address) == [Prediction(address, expected)]
+    given = [f"{url}large.bmp", str(folder / "large.bmp")]
+    done = zoo_here("predict", str(run.path), *given, "--json")
+    assert [one["image"] for one in json.loads(done.stdout)] == given
+    monkeypatch.setattr("zoo_core.use.predict.MOST_BYTES", 300)
+    for name, words in {
+        "large.bmp": "large.bmp is too large: at most 300 B are read",
+        "missing.png": "missing.png could not be downloaded: .*404",
+        "page.html": "page.html cannot be read as an image: it is not in a known format",
+    }.items():
+        with pytest.raises(DataError, match=f"^{url}{words}"):
+            zoo.predict(run.path, f"{url}{name}")
+    with pytest.raises(DataError, match="cannot be reached"):
+        zoo.predict(run.path, "http://127.0.0.1:1/x.png")
+    with pytest.raises(DataError, match="could not be downloaded: "):
+        zoo.predict(run.path, "http://127.0.0.1:x/x.png")
+
+
+def test_an_answer_of_unknown_length_is_bounded_too(monkeypatch):
+    def answer(server):
+        server.accept()[0].close()  # only asks whether anybody is there
+        connection, _ = server.accept()
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1000)
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        with pytest.raises(DataError, match="too large: at most 999 B are read"):
+            read_url(f"http://127.0.0.1:{server.getsockname()[1]}/x.png", 999)
+        thread.join()
+
+
 @pytest.mark.parametrize(
-    ("picture", "words"),
+    ("image", "words"),
     [
         (3, "image 1 is a int, which is not an image"),
         ([None], "image 1 is a NoneType"),
@@ -85,15 +175,86 @@ def test_predict_takes_one_picture_or_several_of_any_sort(run, tmp_path):
         (np.zeros((32, 32, 3), np.float32), "image 1 is an array of float32"),
         (np.zeros((0, 32, 3), np.uint8), "image 1 is an array of uint8, .0, 32, 3."),
         ("nowhere.png", "there is no image nowhere.png"),
+        (io.StringIO("text"), "image 1 is a StringIO"),
     ],
 )
-def test_what_is_no_picture_is_said_to_be_none(run, picture, words):
+def test_what_is_not_an_image_is_said_to_be_none(run, image, words):
     with pytest.raises(UsageError, match=words) as caught:
-        zoo.predict(run.path, picture)
+        zoo.predict(run.path, image)
     assert caught.value.hint
 
 
-def test_mistakes_of_predict_that_are_not_about_pictures(run):
+def test_bytes_that_cannot_be_read_are_named_by_their_place(run):
+    with pytest.raises(DataError, match="^image 2 cannot be read as an image: it is not in a kn"):
+        zoo.predict(run.path, [Image.new("L", (8, 8)), b"not an image"])
+
+
+def test_an_image_in_place_of_the_model_is_noticed_before_anything_is_loaded(zoo_here, tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "cat.jpg")
+    for command in ("predict", "attention"):
+        for image in ("cat.jpg", "CAT.JPEG", "https://example.org/cat"):
+            done = zoo_here(command, image, "cnn", status=2)
+            assert done.stderr == (
+                f"Error: {image} is an image, not a model.\n"
+                f"Hint: write the model first, then the image: MODEL {image}\n"
+            )
+    done = zoo_here("predict", "no_such_model", "missing.jpg", status=2)
+    assert done.stderr == (
+        "Error: there is no image missing.jpg.\n"
+        "Hint: after the model, give a file, a folder or an address\n"
+    )
+
+
+def test_data_of_other_classes_is_refused_by_the_name_that_was_typed(folder):
+    for reference in ("mlp", "mlp.synthetic"):
+        with pytest.raises(UsageError, match=f"^{reference} has other classes than synthetic:"):
+            measure_as(reference)
+
+
+def measure_as(reference):
+    """Evaluate on data of three classes."""
+    from zoo_core.use import predict
+
+    data = zoo.open_dataset("synthetic", train_size=9, test_size=9)
+    with pytest.MonkeyPatch.context() as patch:
+        few = dataclasses.replace(data, classes=data.classes[:3])
+        patch.setattr(predict, "open_dataset", lambda *given: few)
+        return zoo.evaluate(reference, "synthetic")
+
+
+def test_the_device_reaches_whatever_computes(run, numpy_run, tmp_path, monkeypatch, zoo_here):
+    asked, assemble = [], TorchTrainer.assemble
+
+    def spy(self, *given, device="cpu", **how):
+        asked.append(device)
+        return assemble(self, *given, **how)
+
+    image = tmp_path / "image.png"
+    Image.new("L", (8, 8)).save(image)
+    monkeypatch.setattr(TorchTrainer, "assemble", spy)
+    zoo.predict(run.path, image, device="cuda")
+    zoo.evaluate(run.path, device="cuda")
+    zoo_here("predict", str(run.path), str(image), "--device", "cuda")
+    zoo_here("evaluate", str(run.path), "--device", "cuda")
+    assert asked == ["cuda"] * 4
+    zoo.predict(run.path, image)
+    assert asked[4:] == ["auto"]
+    trained = train(
+        "mlp", "synthetic", runs=tmp_path / "runs", quiet=True, device="cpu",
+        settings={"epochs": 1, "data": {"train_size": 20, "test_size": 10}, "init": str(run.path),
+                  "model": {"hidden": (8,)}},
+    )  # fmt: skip
+    assert asked[5:] == ["cpu"] and trained.split == "test"  # it is measured where it was trained
+    with pytest.raises(OptionError, match="model 'fcn_numpy' runs on the CPU in float32, not on c"):
+        zoo.predict(numpy_run.path, image, device="cuda")
+    with pytest.raises(UsageError, match="a model that is loaded stays on its device"):
+        zoo.predict(zoo.load(run.path), image, device="cuda")
+    monkeypatch.setattr(TorchTrainer, "assemble", assemble)
+    with pytest.raises(OptionError, match="there is no device 'tpu' on this machine"):
+        zoo.evaluate(run.path, device="tpu")
+
+
+def test_mistakes_of_predict_that_are_not_about_images(run):
     with pytest.raises(UsageError, match="top must be at least 1"):
         zoo.predict(run.path, np.zeros((32, 32, 3), np.uint8), top=0)
     with pytest.raises(UsageError, match="model 'mlp' has no names for its classes"):

@@ -5,6 +5,7 @@ import pytest
 
 import zoo
 from zoo_core.data.datasets import open_dataset
+from zoo_core.io import console
 from zoo_core.use import generate as distance
 from zoo_core.use.generate import Samples, Statistics, feature_distance, frechet, load_sampler
 
@@ -45,7 +46,7 @@ def trained(tmp_path_factory):
     return judge, vae
 
 
-def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypatch):
+def test_real_images_are_nearer_than_noise_and_counted_once(trained, monkeypatch):
     judge, vae = map(str, trained)
     data = open_dataset("synthetic", **SMALL["data"])
     source, _ = load_sampler(vae)
@@ -73,11 +74,16 @@ def test_real_pictures_are_nearer_than_noise_and_counted_once(trained, monkeypat
     assert measured["of_training_images"] is None  # 64 images for training do not compare with 300
 
 
-def test_training_pictures_show_how_near_samples_could_come(trained):
+def test_training_images_show_how_near_samples_could_come(trained, said, monkeypatch):
     judge, vae = map(str, trained)
     source, _ = load_sampler(vae)
     data = open_dataset("synthetic", train_size=600, test_size=300)
+    monkeypatch.setattr(console, "EVERY", 0.0)
     measured = feature_distance(source, data, judge)
+    assert {sentence.partition(":")[0] for sentence in said()} >= {
+        "features of 300 images of test", "features of 300 images of train",
+        "drawing 300 samples", "features of 300 samples",
+    }  # fmt: skip
     assert 0 < measured["of_training_images"] < 0.5 * measured["feature_distance"]
 
 

@@ -171,7 +171,7 @@ def predict_images(
 def refuse_image(reference: Any) -> None:
     """Say so where somebody gave an image in place of the model."""
     if is_url(reference) or (isinstance(reference, str) and reference.lower().endswith(SUFFIXES)):
-        hint = f"write the model first, then the images: zoo predict MODEL {reference}"
+        hint = f"write the model first, then the image: MODEL {reference}"
         raise UsageError(f"{reference} is an image, not a model", hint)
 
 
