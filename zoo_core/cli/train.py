@@ -208,7 +208,8 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
         click.echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: {best}.")
         if result.trained:
             accuracy = final.get("accuracy")
-            reached = "" if accuracy is None else f", accuracy {percent(accuracy)}"
+            where = "" if result.trained.split == "test" else f"{result.trained.split} "
+            reached = "" if accuracy is None else f", {where}accuracy {percent(accuracy)}"
             click.echo(f"Trained on everything: {result.trained.path}{reached}")
         click.echo(f"Recipe: {result.search.best_file}")
         if result.report:

@@ -149,7 +149,7 @@ def generate_command(
             lines.append(f"As many training images: {distance['of_training_images']}")
     lines.append(f"Samples: {output} (seed {seed})")
     document = {
-        "run": located.source,
+        "run": located.name,
         "seed": seed,
         "samples": len(samples.images),
         "classes": samples.names,

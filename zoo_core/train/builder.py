@@ -209,7 +209,7 @@ def starting_tensors(job: Job, runs: Path | None) -> dict[str, np.ndarray] | Non
     entry, display = job.entry, job.display
     if job.recipe.init:
         weights = obtain(job.recipe.init, runs, tensors_only=True)
-        source, tensors = weights.located.source, weights.tensors
+        source, tensors = weights.located.name, weights.tensors
     elif "pretrained" in entry.capabilities:
         options = {**job.config, **job.recipe.model}
         source = options.get("weights") or "pretrained weights"

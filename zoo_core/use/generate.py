@@ -252,7 +252,7 @@ def feature_distance(
         "feature_distance": round(frechet(real, made), 4),
         "of_training_images": round(frechet(real, train), 4) if train else None,
         "samples": count,
-        "classifier": about.source,
+        "classifier": classifier,
         "classifier_sha256": about.digest,
         "dataset": data.name,
     }

@@ -123,16 +123,15 @@ def evaluate_run(
     runs: Path | None = None,
 ) -> dict[str, Any]:
     """Measure a trained run again, on its own dataset or another one with the same classes."""
-    name = as_reference(reference)
-    weights = obtain(name, runs)
+    weights = obtain(as_reference(reference), runs)
     located = weights.located
     dataset, options = (dataset, {}) if dataset else (located.dataset, located.data_options)
     if not dataset:
-        what = f"{name} does not say what it was trained on"
+        what = f"{located.name} does not say what it was trained on"
         raise UsageError(what, "--dataset NAME chooses the data")
     model = load_model(weights, device=device)
-    figures = measure(model, dataset, options, located.task_options, split, name)
-    return {"run": located.source if located.run else name, **figures}
+    figures = measure(model, dataset, options, located.task_options, split, located.name)
+    return {"run": located.name, **figures}
 
 
 def predict_images(

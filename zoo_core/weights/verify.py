@@ -68,6 +68,11 @@ class Located:
     dtype: str = ""
     run: Mapping[str, Any] = field(default_factory=dict)  # run.json, where they are a run's
 
+    @property
+    def name(self) -> str:
+        """What people call it: the run by its path, other weights as they were typed."""
+        return self.source if self.run else self.reference
+
 
 @dataclass(frozen=True)
 class Verified:
