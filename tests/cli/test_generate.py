@@ -125,7 +125,7 @@ def test_the_sheet_says_its_seed(trained, zoo_there, monkeypatch):
 def test_a_device_can_be_chosen_for_both_models_of_a_distance(trained, zoo_there, monkeypatch):
     asked, assemble = [], TorchTrainer.assemble
 
-    def spy(self, *given, device="cpu", **how):
+    def spy(self, *given, device="not said", **how):
         asked.append(device)
         return assemble(self, *given, **how)
 

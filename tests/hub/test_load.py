@@ -225,7 +225,7 @@ def measure_as(reference):
 def test_the_device_reaches_whatever_computes(run, numpy_run, tmp_path, monkeypatch, zoo_here):
     asked, assemble = [], TorchTrainer.assemble
 
-    def spy(self, *given, device="cpu", **how):
+    def spy(self, *given, device="not said", **how):
         asked.append(device)
         return assemble(self, *given, **how)
 

@@ -10,6 +10,7 @@ import torch
 
 import zoo
 from zoo_core.data.dataset import Split
+from zoo_core.data.loader import Loader
 from zoo_core.io.errors import TrainingError
 from zoo_core.torch.task import OPTIMIZERS, Optimizer
 from zoo_core.torch.trainer import TorchTrainer
@@ -331,3 +332,20 @@ def test_what_the_trainer_cannot_do_is_refused_before_there_is_a_run(settings, d
     with pytest.raises(zoo.ZooError, match="abacus|beta"):
         training.train("mlp", "synthetic", settings=settings, device=device, runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_another_task_is_measured_on_the_device_of_the_model(monkeypatch):
+    class Seen:
+        def __init__(self, *given):
+            pass
+
+        def evaluate(self, model, batches, sum_over):
+            return [one.device.type for batch in batches for one in (batch.images, batch.labels)]
+
+    monkeypatch.setattr("zoo_core.torch.trainer.find_task", lambda entry: Seen)
+    data = zoo.open_dataset("synthetic", train_size=4, test_size=4)
+    preprocess = zoo.Preprocess.for_dataset(data)
+    loader = Loader(data.test, batch_size=2, preprocess=preprocess, shuffle=False, backend="torch")
+    for device in ("cpu", "meta"):
+        given = zoo.info("vae"), torch.nn.Linear(1, 1, device=device), zoo.Recipe(), loader, ()
+        assert TorchTrainer().measure(*given) == [device] * 4

@@ -115,8 +115,9 @@ def progress(
             show(measure())
 
     with ExitStack() as stack:
-        show = stack.enter_context(_bar(label, total, bool(measure)) if sys.stderr.isatty()
-                                   else _lines(label, total, bool(measure)))  # fmt: skip
+        show = _lines(label, total, size if measure else "{:,}".format)
+        if sys.stderr.isatty():
+            show = stack.enter_context(_bar(label, total, bool(measure)))
         if measure:
             thread = threading.Thread(target=watch, args=(measure,), daemon=True)
             stack.callback(thread.join)
@@ -137,9 +138,8 @@ def _bar(label: str, total: int, in_bytes: bool) -> Iterator[Callable[[int], Non
         yield lambda done: bar.update(task, completed=done)
 
 
-@contextmanager
-def _lines(label: str, total: int, in_bytes: bool) -> Iterator[Callable[[int], None]]:
-    said, words = time.monotonic(), size if in_bytes else "{:,}".format
+def _lines(label: str, total: int, words: Callable[[int], str]) -> Callable[[int], None]:
+    said = time.monotonic()
 
     def show(done: int) -> None:
         nonlocal said
@@ -147,4 +147,4 @@ def _lines(label: str, total: int, in_bytes: bool) -> Iterator[Callable[[int], N
             said = time.monotonic()
             say(f"{label}: {words(done)}{f' of {words(total)}' if total else ''}")
 
-    yield show
+    return show
