@@ -32,8 +32,8 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "Errors": "ZooError UsageError OptionError DataError SourceUnavailable WeightsError "
     "TrainingError Interrupted",
 }
-FUNCTIONS = "create evaluate features_of generate info list_models load open_dataset predict " + (
-    "pretrained_tensors sweep train tune"
+FUNCTIONS = "create evaluate features_of generate info list_models list_weights load " + (
+    "open_dataset predict pretrained_tensors sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"

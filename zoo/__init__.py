@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from zoo_core.train.runner import Result as Result
     from zoo_core.use.generate import Generator as Generator
     from zoo_core.use.load import load as load
+    from zoo_core.weights.listing import list_weights as list_weights
 
 __getattr__, __dir__, __all__ = lazy(
     globals(),
@@ -101,6 +102,7 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.train.runner": "Result",
         "zoo_core.use.generate": "Generator",
         "zoo_core.use.load": "load",
+        "zoo_core.weights.listing": "list_weights",
     },
     "__version__",
 )

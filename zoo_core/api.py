@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo_core.io.errors import UnknownName
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import find_models, registry
@@ -28,8 +29,20 @@ def list_models(
 
 
 def info(name: str) -> ModelEntry:
-    """The entry of a model: its options, recipes, parameter count and provider."""
-    return registry().models.get(name)
+    """The entry of a model: its options, recipes, parameter count and provider.
+
+    name: a model, or a run or weights, as for `zoo.load`: the entry of their model.
+    """
+    try:
+        return registry().models.get(name)
+    except UnknownName as error:
+        from zoo_core.weights.references import locate
+        from zoo_core.weights.verify import model_of
+
+        try:
+            return model_of(locate(name))[0]
+        except UnknownName:
+            raise error from None
 
 
 def create(name: str, **options: Any) -> Any:
@@ -38,7 +51,9 @@ def create(name: str, **options: Any) -> Any:
     name: a name of `zoo list`, or `plugin/name`. options: what `zoo info NAME` shows; the rest keep
     their defaults. Nothing is downloaded.
     """
-    entry = registry().models.get(name)
+    from zoo_core.weights.manifest import find_model
+
+    entry = find_model(name)
     return framework_of(entry).build(entry, check_options(entry, options))
 
 

@@ -20,7 +20,7 @@ from zoo_core.io.console import size
 from zoo_core.io.errors import SourceUnavailable
 from zoo_core.io.files import cache_dir, cache_root, caches, user_manifest
 from zoo_core.io.process import CALM, WAITING
-from zoo_core.io.targets import EXTRAS, describe, import_target
+from zoo_core.io.targets import EXTRAS, describe, import_target, install_hint
 from zoo_core.runs.run import runs_root
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.weights.manifest import all_weights, packaged_file
@@ -55,7 +55,7 @@ def _plugins() -> Iterator[Diagnosis]:
     if models:
         yield Diagnosis("plugins", "ok", f"{len(loaded)} loaded, {models} models")
     else:
-        yield Diagnosis("plugins", "note", "no plugin brings a model", "pip install zoo-cnn")
+        yield Diagnosis("plugins", "note", "no plugin brings a model", install_hint("zoo-cnn"))
     for record in records:
         if record.state not in ("ok", "disabled"):
             words = f"{record.id} ({record.distribution}) is {record.state}: {record.reason}"

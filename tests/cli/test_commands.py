@@ -86,6 +86,14 @@ def test_list_as_json_has_everything(zoo_json):
     assert zoo_json("list", "--kind", "classification", "--plugin", "mlp")[0]["name"] == "mlp"
 
 
+def test_parameters_mean_the_same_in_every_list(zoo_here):
+    name = "efficientnet_lite0_finetune"
+    (model,) = json.loads(zoo_here("list", name, "--json").stdout)
+    (weights,) = json.loads(zoo_here("list", "--weights", name, "--json").stdout)
+    assert model["parameters"] == weights["parameters"] > model["trainable"]
+    assert f"{model['trainable']:,}" in zoo_here("info", name).stdout
+
+
 def test_list_says_when_nothing_matches(zoo_command):
     done = zoo_command("list", "no such thing")
     assert done.stdout == ""

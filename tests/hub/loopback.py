@@ -21,8 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+PAGE = 2
 LFS_SUFFIX = ".safetensors"
 
 
@@ -270,6 +271,27 @@ class Handler(BaseHTTPRequestHandler):
         oid = self.server.commit(repository, files)
         return self.json({"commitOid": oid, "commitUrl": f"{self.server.url}/{name}/commit/{oid}"})
 
+    def models(self, known: bool) -> Any:
+        """The list of an author's models with a tag, two to a page, as the Hub pages it."""
+        asked = dict(parse_qsl(urlsplit(self.path).query))
+        listed = [
+            {
+                "id": name,
+                "modelId": name,
+                "private": one.private,
+                "tags": tags_of(one.commits[-1][1]),
+            }
+            for name, one in sorted(self.server.repositories.items())
+            if name.partition("/")[0] == asked.get("author") and (known or not one.private)
+        ]
+        listed = [one for one in listed if asked.get("filter", "") in ("", *one["tags"])]
+        start = int(asked.get("cursor", 0))
+        status, body, headers = self.json(listed[start : start + PAGE])
+        if start + PAGE < len(listed):
+            query = urlencode({**asked, "cursor": start + PAGE})
+            headers["Link"] = f'<{self.server.url}/api/models?{query}>; rel="next"'
+        return status, body, headers
+
     def info(self, known: bool, name: str, revision: str | None = None) -> Any:
         repository = self.repository(name, known)
         if repository is None:
@@ -315,6 +337,12 @@ class Handler(BaseHTTPRequestHandler):
         return 200, data, headers
 
 
+def tags_of(files: dict[str, bytes]) -> list[str]:
+    """The tags in the card, which the Hub reads from its first lines."""
+    found = re.search(r"^tags: (\[.*\])$", files.get("README.md", b"").decode(), re.MULTILINE)
+    return json.loads(found[1]) if found else []
+
+
 NAME = r"(?P<name>[\w.-]+/[\w.-]+)"
 ROUTES: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/whoami-v2", Handler.whoami),
@@ -322,6 +350,7 @@ ROUTES: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/validate-yaml", Handler.validate),
     (rf"/api/models/{NAME}/preupload/(?P<revision>\w+)", Handler.preupload),
     (rf"/api/models/{NAME}/commit/(?P<revision>\w+)", Handler.commit),
+    (r"/api/models", Handler.models),
     (rf"/api/models/{NAME}(/revision/(?P<revision>[\w.-]+))?", Handler.info),
     (rf"/{NAME}\.git/info/lfs/objects/batch", Handler.batch),
     (r"/upload/(?P<oid>\w+)", Handler.upload),

@@ -218,7 +218,8 @@ def test_wrong_hash_and_wrong_size_in_a_manifest(run, tmp_path):
     from zoo_core.weights.manifest import changing
 
     right = publish(plan(run, f"file:{tmp_path / 'shared'}")).weights
-    for change, words in (({"sha256": "00" * 32}, "not the file that was published"),
+    both = f"its sha256 is {right.sha256}, not {'00' * 32}"  # in full: people copy them
+    for change, words in (({"sha256": "00" * 32}, f"not the file that was published: {both}"),
                           ({"bytes": right.bytes + 1}, "instead of")):  # fmt: skip
         with changing(user_manifest()) as entries:
             entries[right.name] = msgspec.structs.replace(right, **change)

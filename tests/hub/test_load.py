@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from hub.parts import REFERENCE, altered, entry, join_file, split_file
+from msgspec.structs import replace
 from PIL import Image
 from zoo_numpy.trainer import NumpyTrainer
 
@@ -34,7 +35,7 @@ from zoo_core.train.runner import train
 from zoo_core.use.load import answers
 from zoo_core.use.predict import Prediction
 from zoo_core.weights.manifest import write
-from zoo_core.weights.references import look_up_name, of_run
+from zoo_core.weights.references import of_run, published
 from zoo_core.weights.verify import check, fits
 
 
@@ -400,7 +401,7 @@ def test_weights_of_a_plugin_that_is_not_installed_name_the_pip_command(tmp_path
     online.add("org/other", other)
     with pytest.raises(UnknownName, match="strangers/net', which is not installed") as caught:
         zoo.load("hf:org/other")
-    assert caught.value.hint == "pip install zoo-strangers"
+    assert caught.value.hint == "pip install zoo-strangers, or the folder of its source"
 
 
 def test_two_manifests_with_one_name_are_ambiguous_unless_the_bytes_are_the_same(
@@ -412,19 +413,49 @@ def test_two_manifests_with_one_name_are_ambiguous_unless_the_bytes_are_the_same
     core = tmp_path / "core.json"
     monkeypatch.setattr(manifest, "core_manifest", lambda: core)
     write(core, [entry()])
-    assert look_up_name("mlp.made_up") == entry()
+    assert published("mlp.made_up") == entry()
     write(core, [entry(sha256="cd" * 32)])
     with pytest.raises(AmbiguousName, match="your manifest .* and by zoo-core"):
         zoo.load("mlp.made_up")
+
+
+def test_each_of_several_weights_with_one_name_has_a_reference_of_its_own(tmp_path, zoo_here):
+    """Two plugins with one name, two lists with one name, and a model that is not installed."""
+    core = tmp_path / "core.json"  # the zoo's own list, in these tests
+    mine = entry(name="net.x", model="net", plugin="here", sha256="1" * 64)
+    write(tmp_path / "own.json", [mine])
+    write(core, [replace(mine, sha256="2" * 64), replace(mine, name="net.y")])
+    assert published("net.y").name == "net.y" and published("here/net.y").name == "net.y"
+    first, second = f"here/net.x@{'1' * 12}", f"here/net.x@{'2' * 12}"
+    for reference in ("net.x", "here/net.x"):
+        refused = zoo_here("pull", reference, status=2).stderr
+        assert f"{reference!r} means several weights" in refused
+        assert f"write {first} or {second}" in refused
+        assert "zoo remove --forget net.x" in refused
+    assert published(first) == mine and published(second).sha256 == "2" * 64
+    several = zoo_here("verify", "net", status=2).stderr
+    assert "write" in several and "net.y" in several, "none of them is taken without a word"
+    assert "not on this machine" in zoo_here("verify", first, status=1).stdout
+    shown = zoo_here("list", "--weights", "net").stdout
+    assert all(reference in shown for reference in (first, second, "net.y"))
+    write(core, [replace(mine, plugin="there", sha256="2" * 64)])
+    assert published("here/net.x") == mine and published("there/net.x").plugin == "there"
+    assert published("elsewhere/net.x") is None, "a path"
+    zoo_here("remove", "--forget", second, status=2)
+    zoo_here("remove", "--forget", first)
+    assert published("net.x").plugin == "there"
+    write(core, [replace(mine, plugin="there")])
+    write(tmp_path / "own.json", [replace(mine, plugin="there", sources=())])
+    assert published("net.x").sources == mine.sources, "the same bytes in two lists are one entry"
 
 
 def test_the_default_weights_are_those_of_the_models_own_dataset(tmp_path):
     entries = [entry(name="mlp.one", sha256="1" * 64), entry(name="mlp.two", sha256="2" * 64)]
     write(user_manifest(), entries)
     with pytest.raises(AmbiguousName, match="several weights"):
-        look_up_name("mlp")
+        published("mlp")
     write(user_manifest(), [*entries, entry(name="mlp.cifar10")])
-    assert look_up_name("mlp").name == "mlp.cifar10"
+    assert published("mlp").name == "mlp.cifar10"
 
 
 def test_a_file_that_does_not_say_what_it_is_needs_its_config_beside_it(run, tmp_path):
@@ -507,3 +538,40 @@ def test_open_sizes_are_tried_on_the_model_before_weights_are_kept(numpy_run, mo
     monkeypatch.setattr(NumpyTrainer, "load_state", lambda self, model, t: tried.append(t))
     check(of_run(numpy_run))
     assert len(tried) == 1
+
+
+def test_info_shows_a_run_and_weights_with_their_model(zoo_here, run, folder):
+    latest = zoo_here("info", "latest", "--runs", str(run.path.parent)).stdout
+    assert run.name in latest and "accuracy" in latest and "zoo_mlp" in latest
+    document = json.loads(zoo_here("info", str(run.path), "--json").stdout)
+    assert document["status"] == "complete" and document["entry"]["name"] == "mlp"
+    digest = run.read()["result"]["model"]["sha256"]
+    for reference in ("mlp.synthetic", folder):
+        shown = zoo_here("info", reference).stdout
+        assert digest in shown and "test accuracy" in shown and "zoo_mlp" in shown
+        assert zoo.info(reference).name == "mlp"
+    assert zoo.info(str(run.path)) is zoo.info("mlp")
+    assert "there is no model 'nix'" in zoo_here("info", "nix", status=2).stderr
+    assert "there is no run" in zoo_here("info", "./nix", status=2).stderr
+
+
+def test_a_model_that_is_not_installed_names_the_package_that_lists_weights_of_it(zoo_here):
+    write(user_manifest(), [entry(name="net.x", model="net", distribution="zoo-net")])
+    for arguments in (["train", "net"], ["info", "net"]):
+        told = zoo_here(*arguments, status=2 if "train" in arguments else 0)
+        assert "pip install zoo-net" in told.stderr
+    with pytest.raises(UnknownName) as caught:
+        zoo.create("net")
+    assert "zoo-net" in caught.value.hint
+
+
+def test_removed_weights_stay_listed_and_that_is_said(zoo_here, run, folder):
+    zoo.load("mlp.synthetic")
+    removed = zoo_here("remove", "mlp.synthetic")
+    assert "deleted" in removed.stdout and "stays in your manifest" in removed.stderr
+    (row,) = zoo.list_weights("mlp")
+    assert not row["here"]
+    zoo_here("pull", "mlp.synthetic")
+    forgotten = zoo_here("remove", "--forget", "mlp.synthetic")
+    assert "deleted" in forgotten.stdout and not forgotten.stderr
+    assert zoo.list_weights("mlp") == []

@@ -1,17 +1,22 @@
 """zoo publish: one commit, pulled again, checked, and only then listed."""
 
+import hashlib
 import json
+import shutil
 
 import msgspec
+import numpy as np
 import pytest
 from hub.loopback import Fault
-from hub.parts import NAME, REFERENCE, entry, files_of
+from hub.parts import NAME, REFERENCE, entry, files_of, join_file, split_file
 
 import zoo
 from zoo_core.cli.weights import everything
 from zoo_core.io.errors import HubError, ManifestError, UsageError, WeightsError
 from zoo_core.io.files import user_manifest
+from zoo_core.publish.card import card, training_of
 from zoo_core.publish.publish import plan, publish
+from zoo_core.runs.run import Run
 from zoo_core.use.load import answers
 from zoo_core.weights.manifest import read, write
 
@@ -71,6 +76,43 @@ def test_the_card_is_one_that_the_hub_understands(run):
                   "| augment | flip |"):  # fmt: skip
         assert words in text, words
     assert text == plan(run, REFERENCE, license="mit").card
+
+
+@pytest.mark.parametrize(
+    ("subset", "kept", "told"),
+    [
+        (1, 0, ["It was trained on the whole training set; the weights are the last epoch's."]),
+        (0.04, 0, ["Only 4 % of the training set was used; the weights are the last epoch's."]),
+        (0.04, 10, ["10 images of the training set were kept out to choose by.",
+                    "Only 4 % of the training set was used, those images included."]),
+    ],
+)  # fmt: skip
+def test_the_card_says_one_thing_about_the_images_that_were_used(run, subset, kept, told):
+    planned = plan(run, REFERENCE)
+    training = training_of(planned.verified.located.run)
+    training["recipe"]["subset"], training["dataset"]["validation"] = subset, kept
+    text = card(planned.weights, training, REFERENCE)
+    assert [line for line in text.splitlines() if "training set" in line] == told
+
+
+def test_doubles_in_a_run_of_a_model_in_float32_are_not_published(numpy_run, tmp_path):
+    header, body = split_file(numpy_run.model_file.read_bytes())
+    names = [name for name in header if name != "__metadata__"]
+    assert {header[name]["dtype"] for name in names} == {"F32"}
+    for name in names:
+        offsets = header[name]["data_offsets"]
+        header[name] |= {"dtype": "F64", "data_offsets": [2 * offset for offset in offsets]}
+    data = join_file(header, np.frombuffer(body, "<f4").astype("<f8").tobytes())
+    copy = Run(shutil.copytree(numpy_run.path, tmp_path / "run"))
+    copy.model_file.write_bytes(data)
+    document = copy.read()
+    document["result"]["model"] |= {
+        "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data),
+    }  # fmt: skip
+    copy.write(document)
+    with pytest.raises(WeightsError, match=r"layers\.\S+ is float64 instead of float32"):
+        plan(copy, REFERENCE)
+    assert zoo.load(copy.path).zoo.digest, "what an older version kept still loads"
 
 
 def test_nothing_of_this_machine_is_published(run, tmp_path):
@@ -177,15 +219,19 @@ def test_what_the_hub_gives_back_wrong_is_not_listed(run, hub, token):
     assert not user_manifest().exists()
 
 
-def test_a_name_that_others_use_is_refused_before_anything_is_sent(run, hub, token, monkeypatch):
+def test_a_name_that_others_use_is_never_taken(run, hub, token, monkeypatch, said):
     from zoo_core.weights import manifest
 
     core = user_manifest().with_name("core.json")
     write(core, [entry(name="mlp.synthetic")])
     monkeypatch.setattr(manifest, "core_manifest", lambda: core)
     with pytest.raises(UsageError, match="zoo-core lists other weights called mlp.synthetic"):
-        plan(run, REFERENCE)  # which is all that a dry run does
+        plan(run, REFERENCE, tag="synthetic")  # which is all that a dry run does
     assert not hub.repositories
+    free = f"mlp.synthetic-{run.read()['result']['model']['sha256'][:8]}"
+    assert plan(run, REFERENCE).weights.name == free, "without --tag a run can be published"
+    assert any(free in sentence and "--tag" in sentence for sentence in said())
+    assert publish(plan(run, REFERENCE)).weights.name == free and zoo.load(free).zoo.classes
     assert publish(plan(run, REFERENCE, tag="mine")).weights.name == "mlp.mine"
 
 

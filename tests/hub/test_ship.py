@@ -15,7 +15,7 @@ from zoo_core.io.files import user_manifest
 from zoo_core.publish import publish as shipping
 from zoo_core.publish.publish import ship
 from zoo_core.weights.manifest import is_packaged, of_plugins, read, write
-from zoo_core.weights.references import look_up_name
+from zoo_core.weights.references import published
 
 
 @pytest.fixture
@@ -52,6 +52,30 @@ def test_half_the_bytes_with_figures_that_were_measured_again(numpy_run, package
     assert half.metrics["test_accuracy"] == pytest.approx(whole.metrics["test_accuracy"], abs=0.001)
     listed = read(package / "weights.json")
     assert [weights.name for weights in listed] == ["fcn_numpy.half", "fcn_numpy.whole"]
+
+
+def test_a_name_that_means_two_files_is_told_and_each_has_a_reference(
+    numpy_run, package, tmp_path, monkeypatch, said, zoo_here
+):
+    monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "own.json"))
+    lists = [("plugin 'numpy'", "carrier", package / "weights.json")]
+    monkeypatch.setattr("zoo_core.weights.manifest.of_plugins", lambda: iter(lists))
+    monkeypatch.syspath_prepend(tmp_path)
+    published_first = shipping.publish(shipping.plan(numpy_run, f"file:{tmp_path / 'shared'}"))
+    ship(numpy_run, package)
+    assert zoo.load("fcn_numpy.synthetic").zoo.digest == published_first.weights.sha256
+    assert not any("other weights" in sentence for sentence in said()), "the same bytes"
+    half = ship(numpy_run, package, dtype="float16")
+    (told,) = [sentence for sentence in said() if "other weights" in sentence]
+    for weights in (published_first.weights, half):
+        reference = f"numpy/fcn_numpy.synthetic@{weights.sha256[:12]}"
+        assert reference in told and zoo.load(reference).zoo.digest == weights.sha256
+        for command in (["info"], ["verify"], ["pull"], ["evaluate"]):
+            assert weights.sha256[:12] in zoo_here(*command, reference, "--json").stdout
+    rows = json.loads(zoo_here("verify", "--json").stdout)
+    assert len(rows) == 2 and all(row["ok"] for row in rows)
+    said_so = zoo_here("verify").stderr
+    assert "fcn_numpy.synthetic means several weights: write numpy/fcn_numpy.synthetic@" in said_so
 
 
 def test_a_dtype_that_costs_accuracy_is_refused_and_nothing_is_kept(
@@ -102,11 +126,11 @@ def test_all_weights_of_plugins_go_to_a_hub_with_one_command(carried, hub, token
     # Again: no second commit; and the name still means the file in the package.
     publish_all("--to", "hf:org", "--json")
     assert not any(one["new"] for one in json.loads(capsys.readouterr().out))
-    assert is_packaged(look_up_name("fcn_numpy.half").sources[0])
+    assert is_packaged(published("fcn_numpy.half").sources[0])
 
 
 def test_a_list_that_names_the_package_keeps_it_and_adds_the_hub(carried, hub, token):
-    half = look_up_name("fcn_numpy.half")
+    half = published("fcn_numpy.half")
     write(user_manifest(), [replace(half, file="model.safetensors")])
     publish_all("--to", "hf:org")
     listed = {one.name: one.sources for one in read(user_manifest())}
@@ -123,8 +147,8 @@ def test_a_damaged_file_of_a_package_is_replaced_by_a_published_one(carried, hub
     assert "pip install --force-reinstall zoo-numpy" in caught.value.hint
     file.write_bytes(whole)
     publish_all("--to", "hf:org")
-    assert look_up_name("fcn_numpy.half").sources[0].startswith("package:")
-    assert look_up_name("fcn_numpy.half").sources[1].startswith("hf:org/")
+    assert published("fcn_numpy.half").sources[0].startswith("package:")
+    assert published("fcn_numpy.half").sources[1].startswith("hf:org/")
     file.write_bytes(whole[:-1] + b"!")
     said()
     assert zoo.load("fcn_numpy.half").zoo.classes

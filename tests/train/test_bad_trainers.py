@@ -46,8 +46,17 @@ def not_finite(fitted):
     return replace(fitted, tensors={**fitted.tensors, BIAS: fitted.tensors[BIAS] * np.nan})
 
 
+def in_double(fitted):
+    return replace(fitted, tensors={**fitted.tensors, BIAS: fitted.tensors[BIAS].astype(float)})
+
+
 @pytest.mark.parametrize(
-    ("change", "reason"), [(without_bias, f"{BIAS} is missing"), (not_finite, "finite")]
+    ("change", "reason"),
+    [
+        (without_bias, f"{BIAS} is missing"),
+        (not_finite, "finite"),
+        (in_double, f"{BIAS} is float64 instead of float32"),
+    ],
 )
 def test_weights_that_could_not_be_loaded_again_are_not_kept(
     train, tmp_path, monkeypatch, change, reason

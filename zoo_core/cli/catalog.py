@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
-from zoo_core.cli.options import complete_models
-from zoo_core.cli.output import Answer, command, print_fields, print_table
+from zoo_core.cli.options import complete_models, runs_option
+from zoo_core.cli.output import Answer, command, note, print_fields, print_table
+from zoo_core.io.console import duration, figure, label, size
 from zoo_core.io.errors import UnknownName
+from zoo_core.io.targets import install_hint
 from zoo_core.spec.entries import KINDS, DatasetEntry, ModelEntry, TrainerEntry
 from zoo_core.spec.plugins import load_plugins
-from zoo_core.spec.registry import find_models, matches_text, origin, plugin_of, registry
+from zoo_core.spec.registry import (
+    find_models,
+    is_path,
+    matches_text,
+    origin,
+    plugin_of,
+    registry,
+)
 
 TITLES = {"kinds": "kind", "parameters": "#parameters", "train": "#train", "test": "#test"}
 # In the JSON, too wide for the table.
-HIDDEN = ("tags", "capabilities", "distribution", "version", "reference")
+HIDDEN = ("trainable", "tags", "capabilities", "distribution", "version", "reference")
 
 
 @command()
@@ -33,13 +45,16 @@ HIDDEN = ("tags", "capabilities", "distribution", "version", "reference")
 def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters: str) -> Answer:
     """List models, datasets, trainers or trained weights.
 
-    TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries.
+    TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries. For
+    weights it can be a place that you share: file:FOLDER or hf:ORG. PARAMETERS are all parameters
+    of a model, the frozen ones too.
 
     Examples:
       zoo list "fashion_*"
       zoo list --kind generation --dataset cifar10
       zoo list --datasets --json
       zoo list --weights cnn              what zoo.load and zoo pull can bring
+      zoo list --weights file:/shared     what others have published there
     """
     filters["kind"] = kind or ""
     if sort == "weights":
@@ -56,7 +71,7 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
     rows = [summary(catalog.label(entry), entry) for entry in entries]
     empty = f"None of the {len(catalog)} {sort} matches; zoo list without filters shows them all."
     if not len(catalog):
-        empty = f"No {sort} are installed. Start with: pip install zoo-cnn"
+        empty = f"No {sort} are installed. Start with: {install_hint('zoo-cnn')}."
 
     def show() -> None:
         shown = [name for name in rows[0] if name not in HIDDEN] if rows else []
@@ -71,9 +86,10 @@ def summary(label: str, entry: Any) -> dict[str, Any]:
     """One entry as a row; the table shows most of it, the JSON all."""
     row: dict[str, Any] = {"name": label}
     if isinstance(entry, ModelEntry):
-        names = ("kinds", "parameters", "dataset", "framework", "tags", "capabilities", "reference")
+        names = ("kinds", "dataset", "framework", "tags", "reference")
+        row |= {"kinds": entry.kinds, "parameters": entry.total_parameters}
         row |= {name: getattr(entry, name) for name in names}
-        row["capabilities"] = tuple(entry.capabilities)
+        row |= {"trainable": entry.parameters, "capabilities": tuple(entry.capabilities)}
     elif isinstance(entry, DatasetEntry):
         row |= dataset_facts(entry) | {"tags": entry.tags, "reference": entry.reference}
     elif isinstance(entry, TrainerEntry):
@@ -97,31 +113,69 @@ def dataset_facts(entry: DatasetEntry) -> dict[str, Any]:
 
 @command()
 @click.argument("name", shell_complete=complete_models)
-def info_command(name: str) -> Answer:
-    """Show what a model, dataset or trainer is and how it can be used.
+@runs_option
+def info_command(name: str, runs: Path | None) -> Answer:
+    """Show a model, dataset, trainer, run or trained weights in detail.
 
     Examples:
       zoo info cnn/cnn        when two plugins have a model of that name
       zoo info cifar10 --json
+      zoo info cnn.cifar10    trained weights: what they scored, where they come from
+      zoo info latest         a run: its summary, and its model
     """
-    entry = find(name)
-    return Answer(entry, lambda: show_entry(entry))
-
-
-def find(name: str) -> ModelEntry | DatasetEntry | TrainerEntry:
-    """A model if there is one of that name, otherwise a dataset or a trainer."""
     known = registry()
-    try:
-        return known.models.get(name)
-    except UnknownName:
-        for catalog in (known.datasets, known.trainers):
-            if name in catalog:
-                return catalog.get(name)
-        model, dot, _ = name.rpartition(".")
-        if dot and model in known.models:
-            hint = f"zoo info {model} shows the model, zoo list --weights {name} what they scored"
-            raise UnknownName(f"{name!r} is not a model but weights of one", hint) from None
-        raise
+    for catalog in (known.models, known.datasets, known.trainers):
+        if name in catalog:
+            entry: Any = catalog.get(name)
+            return Answer(entry, partial(show_entry, entry))
+    facts, model = trained(name, runs)
+
+    def show() -> None:
+        print_fields(readable(facts))
+        if model:
+            click.echo("\nIts model")
+            show_entry(model)
+        elif needs := facts.get("distribution"):
+            note(f"\nIts model is not installed: {install_hint(needs)}.")
+
+    return Answer({**facts, "entry": model}, show)
+
+
+def trained(name: str, runs: Path | None) -> tuple[dict[str, Any], ModelEntry | None]:
+    """What is known of weights or of a run, and its model, where that is installed."""
+    from zoo_core.runs.run import Run
+    from zoo_core.runs.summary import summarize
+    from zoo_core.weights.listing import facts_of
+    from zoo_core.weights.references import published
+
+    if weights := published(name):
+        facts, model = facts_of(weights), f"{weights.plugin}/{weights.model}"
+    else:
+        try:
+            run = Run.find(name, runs)
+        except UnknownName:
+            if not is_path(name) and name != "latest":
+                registry().models.get(name)  # says which names are like it
+            raise
+        told = run.read()["model"]
+        facts, model = asdict(summarize(run)), f"{told['plugin']}/{told['name']}"
+    models = registry().models
+    return facts, models.get(model) if model in models else None
+
+
+def readable(facts: Mapping[str, Any]) -> dict[str, object]:
+    """Facts for people: each figure on a line of its own, with its unit."""
+    units: dict[str, Callable[[Any], str]] = {"bytes": size, "seconds": duration}
+    shown: dict[str, object] = {}
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            shown |= {label(key): figure(key, number) for key, number in value.items()}
+        elif name in units or isinstance(value, float):
+            form = units.get(name, partial(figure, name))
+            shown[label(name)] = None if value is None else form(value)
+        else:
+            shown[label(name)] = value
+    return shown
 
 
 def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
@@ -137,7 +191,7 @@ def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
         print_fields(shown | {"code": entry.target, "from": origin(entry)})
         return
     frozen = entry.total_parameters != entry.parameters
-    parameters = "depends on the options" if entry.parameters is None else entry.parameters
+    unknown = "depends on the options or on the data"
     ours = (entry.name, plugin_of(entry))
     listed = [weights for _, weights in all_weights()[0]]
     weights = tuple({one.name: None for one in listed if (one.model, one.plugin) == ours})
@@ -146,8 +200,8 @@ def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
             "model": entry.name,
             "summary": entry.summary,
             "kind": entry.kinds,
-            "parameters": parameters,
-            "with frozen": entry.total_parameters if frozen else None,
+            "parameters": entry.total_parameters or unknown,
+            "trainable": entry.parameters if frozen else None,
             "input": f"{entry.in_channels} x {entry.image_size} x {entry.image_size}",
             "dataset": entry.dataset,
             "trainer": entry.trainer,

@@ -23,7 +23,6 @@ from zoo_core.cli.options import (
 from zoo_core.cli.output import Answer, command, print_table
 from zoo_core.io.console import named, percent
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import (
     TrainingRequest,
     choose_recipe,
@@ -233,7 +232,9 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
 def entry_of(model: str) -> ModelEntry:
     if not model:
         raise click.UsageError("say which MODEL to train; zoo list shows them")
-    return registry().models.get(model)
+    from zoo_core.weights.manifest import find_model
+
+    return find_model(model)
 
 
 def taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

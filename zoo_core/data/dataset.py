@@ -119,7 +119,7 @@ def check_arrays(
         raise DataError("the recorded digests are those of other arrays")
     for name, digest in {**recorded, **(entry.digests if declared else {})}.items():
         if (found := digests.get(name, "missing")) != digest:
-            both = f"SHA-256 {found[:12]}, expected {digest[:12]}"
+            both = f"SHA-256 {found}, expected {digest}"
             raise DataError(f"{name} is not what it should be ({both})")
     return CheckedArrays(arrays, classes, digests)
 

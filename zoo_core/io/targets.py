@@ -48,6 +48,11 @@ def resolve(target: str, needed_for: str) -> Any:
         raise PluginError(what, hint) from error
 
 
+def install_hint(distribution: str) -> str:
+    """How to get a package that may be on a package index, or only in a folder of yours."""
+    return f"pip install {distribution}, or the folder of its source"
+
+
 def missing_dependency(package: str, needed_for: str) -> MissingDependency:
     """The error for a package that has to be installed first."""
     extras = [f"'zoo-core[{name}]'" for name, e in EXTRAS.items() if package in e.packages]

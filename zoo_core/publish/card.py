@@ -131,12 +131,14 @@ def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
     last, passes = "; the weights are the last epoch's", f" for {result['epochs']} epoch(s)"
     if not epochs:  # trained in one go
         last = passes = ""
+    share = f"{100 * subset:.3g} % of the training set was used"
     remarks = {  # sentence -> whether it is true of this run
         f"{kept:,} images of the training set were kept out to choose by.": kept,
-        f"It was trained on the whole training set{last}.": not kept,
+        f"It was trained on the whole training set{last}.": not kept and subset == 1,
+        f"Only {share}{last}.": not kept and subset < 1,
+        f"Only {share}, those images included.": kept and subset < 1,
         "It stopped early, when the validation loss no longer fell.": early,
         f"The best epoch of the validation loss was {best}.": best,
-        f"Only {subset:.0%} of the training set was used.": subset < 1,
         "Its backbone was not trained; only the head on its features was.": frozen,
         "It did not start from random weights but from trained ones.": training["init"],
     }

@@ -23,8 +23,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from zoo_core.io.console import say, warn
 from zoo_core.io.documents import write_document
-from zoo_core.io.errors import HubError, UsageError, WeightsError, os_errors
+from zoo_core.io.errors import HubError, ManifestError, UsageError, WeightsError, os_errors
 from zoo_core.io.files import atomic_write, lock_of, user_manifest
 from zoo_core.io.tensors import FLOATS, to_bytes
 from zoo_core.publish.card import card, training_of
@@ -68,14 +69,14 @@ def plan(run: Run, to: str, *, tag: str = "", license: str = "", full: bool = Fa
     if revision:
         raise UsageError(f"a publication makes its own revision; leave out @{revision}")
     weights, verified = _entry_of(run, tag, license, full)
-    _refuse_taken_name(weights)
+    weights = _free_name(weights, asked=bool(tag))
     text = card(weights, training_of(verified.located.run), repository.reference)
     return Publication(weights, verified, text, repository)
 
 
 def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Weights, Verified]:
     """What a list would say about the weights of a run, once these are checked."""
-    verified = check(of_run(run))
+    verified = check(of_run(run), exact=True)
     entry, config, framework = verified.model
     if full:  # the same model in a file that needs no other one; it is kept in the run
         config, tensors = framework.whole(entry, config, verified.tensors)
@@ -135,16 +136,30 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str) and Path(value).is_absolute()
 
 
-def _refuse_taken_name(weights: Weights) -> None:
-    """Refuse, before anything is sent, what could not be listed afterwards."""
+def _free_name(weights: Weights, *, asked: bool) -> Weights:
+    """The entry under a name that means no other weights, before anything is sent.
+
+    asked: a person chose the name; otherwise a taken one gets the first digits of the digest.
+    """
     listed, problems = manifest.all_weights()
     if USERS in problems:
         raise problems[USERS]
-    for who, other in listed:
-        same = (other.name, other.plugin) == (weights.name, weights.plugin)
-        if same and who != USERS and other.sha256 != weights.sha256:
-            what = f"{who} lists other weights called {weights.name}"
-            raise UsageError(what, "choose another tag with --tag")
+    others = [(who, one) for who, one in listed if who != USERS]
+    takers = [who for who, one in others if _namesakes(weights, [one])]
+    if not takers:
+        return weights
+    what = f"{takers[0]} lists other weights called {weights.name}"
+    if asked:
+        raise UsageError(what, "choose another tag with --tag")
+    name = f"{weights.name}-{weights.sha256[:8]}"
+    say(f"{what}: these are called {name}. --tag chooses another name.")
+    return structs.replace(weights, name=name)
+
+
+def _namesakes(weights: Weights, entries: Sequence[Weights]) -> list[Weights]:
+    """The entries of other files under the same name."""
+    same = [e for e in entries if (e.name, e.plugin) == (weights.name, weights.plugin)]
+    return [one for one in same if one.sha256 != weights.sha256]
 
 
 def publish(plan: Publication, *, message: str = "", private: bool = False) -> Publication:
@@ -200,8 +215,13 @@ def ship(
         weights, file=file, sha256=copy.sha256, bytes=copy.bytes, dtype=dtype,
         metrics=weights.metrics | figures, sources=(f"package:{file}",),
     )  # fmt: skip
-    with changing(package / MANIFEST) as entries:
-        entries[weights.name] = weights
+    with suppress(OSError, ManifestError):
+        for other in _namesakes(weights, manifest.read(user_manifest())):
+            these, those = manifest.labels([weights, other])
+            what = f"{USERS} lists other weights called {weights.name}"
+            warn(f"{what}: write {these} for the new ones, {those} for those")
+    with changing(package / MANIFEST) as listed:
+        listed[weights.name] = weights
     lock_of(package / MANIFEST).unlink(missing_ok=True)  # it does not belong in a package
     return weights
 
@@ -251,8 +271,7 @@ def plan_shipped(weights: Weights, organisation: str) -> Publication:
         what = f"{organisation!r} is not a place for several repositories"
         raise UsageError(what, "write hf:ORGANISATION or file:FOLDER")
     repository, _ = open_repository(f"{organisation}/{weights.name.replace('.', '-')}")
-    weights = structs.replace(weights, file=MODEL)
-    _refuse_taken_name(weights)
+    weights = _free_name(structs.replace(weights, file=MODEL), asked=True)
     told = path.with_suffix(".json")
     try:
         text = card(weights, json.loads(told.read_text("utf-8")), repository.reference)

@@ -6,7 +6,7 @@ from __future__ import annotations
 # test keeps the table true.
 COMMANDS = {
     "list": ("catalog", "List models, datasets, trainers or trained weights."),
-    "info": ("catalog", "Show what a model, dataset or trainer is and how it can be used."),
+    "info": ("catalog", "Show a model, dataset, trainer, run or trained weights in detail."),
     "plugins": ("plugins", "List the installed plugins and their state."),
     "data": ("data", "Fetch, check and look at datasets."),
     "train": ("train", "Train a model."),

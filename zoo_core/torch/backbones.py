@@ -139,8 +139,8 @@ def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> Back
     found = _fitting(given, spec, asked or f"the published weights of {entry.name}")
     if digest and found.digest != digest:
         raise WeightsError(
-            f"this model needs a backbone with the digest {digest[:12]}..., and the published "
-            f"weights of {entry.name} have {found.digest[:12]}...",
+            f"this model needs a backbone with the digest {digest}, and the published "
+            f"weights of {entry.name} have {found.digest}",
             f"it was trained on a file: put its copy, {digest}.safetensors, into {folder}, or "
             "have the model published with --full",
         )

@@ -135,8 +135,8 @@ def _convert(path: Path, source: Pretrained, origin: str, hint: str = "") -> dic
     digest = file_digest(path)
     if not source.sha256 or not digest.startswith(source.sha256):
         raise ZooError(
-            f"{origin} is not {source.name}: its sha256 is {digest[:12]}..., "
-            f"not {source.sha256[:12] or 'known'}...",
+            f"{origin} is not {source.name}: its sha256 is {digest}, "
+            f"not {source.sha256 or 'known'}",
             hint,
         )
     import torch

@@ -29,6 +29,7 @@ from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
 from zoo_core.use.predict import Measured, measure_model
+from zoo_core.weights.manifest import find_model
 from zoo_core.weights.verify import Located, check
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
@@ -72,7 +73,7 @@ def train(
     report: Reporter | None = None,
 ) -> Result:
     """Train a model in a new run directory."""
-    entry = registry().models.get(model)
+    entry = find_model(model)
     chosen = override(choose_recipe(entry, recipe), settings or {})
     refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
     display = open_display(quiet)
@@ -182,7 +183,8 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
     digest, size = write_model(job, run.model_file, fitted.tensors)
     try:
-        check(Located(reference=run.name, source=run.name, path=run.model_file))  # as every load
+        # As every load does, and more: what is kept must not be rounded by the next load.
+        check(Located(reference=run.name, source=run.name, path=run.model_file), exact=True)
     except WeightsError as error:
         run.model_file.unlink()
         what = f"trainer {job.entry.trainer!r} gave weights that cannot be loaded: {error}"

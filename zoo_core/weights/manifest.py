@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import importlib.util
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, TypeVar
@@ -20,9 +21,11 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from zoo_core.io.documents import strict_loads
-from zoo_core.io.errors import ManifestError, os_errors
+from zoo_core.io.errors import ManifestError, UnknownName, os_errors
 from zoo_core.io.files import atomic_write, locked, read_bytes, user_manifest
+from zoo_core.io.targets import install_hint
 from zoo_core.io.tensors import FLOATS
+from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.recipe import DIGEST, NAME
 from zoo_core.spec.registry import registry
@@ -253,6 +256,33 @@ def _together(one: Listed, other: Listed) -> Listed:
     packaged = [source for source in every if is_packaged(source)]
     others = [source for source in every if source in usable and not is_packaged(source)]
     return who, replace(first, file=file, sources=(*packaged, *others))
+
+
+def find_model(name: str) -> ModelEntry:
+    """A model of the registry; if it is not installed, the error names a package that has it."""
+    try:
+        return registry().models.get(name)
+    except UnknownName as error:
+        plugin, _, model = name.rpartition("/")
+        for _, one in all_weights()[0]:
+            if one.model == model and plugin in ("", one.plugin):
+                raise UnknownName(str(error), install_hint(one.distribution)) from error
+        raise
+
+
+def labels(entries: Sequence[Weights]) -> list[str]:
+    """For each entry the shortest reference that finds it among all of them.
+
+    `name`, or `plugin/name` where two plugins have that name, or `plugin/name@DIGEST` where two
+    lists mean different files by it.
+    """
+    names = Counter(one.name for one in entries)
+    owned = Counter((one.plugin, one.name) for one in entries)
+    return [
+        one.name * (names[one.name] == 1)
+        or f"{one.plugin}/{one.name}" + f"@{one.sha256[:12]}" * (owned[one.plugin, one.name] > 1)
+        for one in entries
+    ]
 
 
 # ---------------------------------------------------------------- writing

@@ -21,10 +21,12 @@ from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.recipe import DIGEST
 from zoo_core.spec.registry import is_path, plugin_of, registry
 from zoo_core.weights import manifest, store
-from zoo_core.weights.manifest import Listed, Weights, all_weights, packaged_file
+from zoo_core.weights.manifest import Listed, Weights, all_weights, labels, packaged_file
 from zoo_core.weights.repository import CONFIG, Repository, is_repository, open_repository
 from zoo_core.weights.verify import Located, Verified, check, told
 
+# plugin/, model, .tag and the first digits of the sha256, of which the model is required.
+LISTED = re.compile(r"(?:([\w-]+)/)?([a-z0-9_-]+)(\.[a-z0-9_-]+)?(?:@([0-9a-f]{8,64}))?")
 NOT_LISTED = re.compile(r"latest|.+\.safetensors|.+-\d{8}T\d{6}Z(-\d+)?")  # a run or a file
 SAME = {one.name for one in fields(Located)} & {*Weights.__struct_fields__} - {"model"}
 SHOWS = "zoo list --weights shows what can be loaded"
@@ -62,63 +64,55 @@ def obtain_anew(repository: Repository, commit: str, folder: Path) -> Verified:
 
 
 def published(reference: str) -> Weights | None:
-    """The entry of published weights, by name or by repository; None for a run or a file."""
+    """The entry of published weights, by name or by repository; None for a run or a file.
+
+    A name is `model` or `model.tag`, with `plugin/` before it and `@DIGEST` after it where need be.
+    """
     if is_repository(reference):
         return store.look_up(*open_repository(reference))
-    if NOT_LISTED.fullmatch(reference) or is_path(reference):
+    asked = LISTED.fullmatch(reference)
+    if asked is None or NOT_LISTED.fullmatch(reference):
         return None
-    bare = reference.rpartition("/")[2]
-    known = bare.partition(".")[0] in registry().models
-    if known or any(bare in (weights.name, weights.model) for _, weights in all_weights()[0]):
-        return look_up_name(reference)
-    return None
-
-
-def look_up_name(name: str) -> Weights:
-    """The entry that a name means: `model` or `model.tag`, with or without `plugin/`."""
+    plugin, model, tag, digest = asked.groups("")
     listed, problems = all_weights()
-    try:
-        if "." in name:
-            return _entry_called(name, listed)
-        entry = registry().models.get(name)
-    except UnknownName as error:
-        by_model = [w for _, w in listed if w.model == name.rpartition("/")[2]]
-        if by_model:  # known, but its plugin is not installed
-            return by_model[0]
-        for problem in problems.values():
-            raise UnknownName(str(error), f"{error.hint}; {problem}") from error
-        raise
-    # A model's bare name means the weights of its own dataset, or the only ones there are.
-    ours = [o for o in listed if (o[1].model, o[1].plugin) == (entry.name, plugin_of(entry))]
-    names = list(dict.fromkeys(weights.name for _, weights in ours))
-    own = f"{entry.name}.{entry.dataset}"
-    if own in names or len(names) == 1:
-        return _entry_called(own if own in names else names[0], ours)
-    if names:
-        choices = " or ".join(names)
-        raise AmbiguousName(f"model {entry.name!r} has several weights", f"choose {choices}")
-    hint = f"zoo train {name} makes some, zoo.create({name!r}) builds it untrained; "
-    hint += "zoo list --weights shows what is trained already"
-    raise WeightsError(f"there are no trained weights of model {name!r}", hint)
+    ours = [one for one in listed if one[1].model == model and plugin in ("", one[1].plugin)]
+    known = f"{plugin}/{model}" if plugin else model
+    if not ours and (is_path(reference) or known not in registry().models):
+        return None
+    ours = [one for one in ours if one[1].sha256.startswith(digest)]
+    if not tag and known in registry().models:
+        entry = registry().models.get(known)
+        ours = [one for one in ours if one[1].plugin == plugin_of(entry)]
+        # A model's bare name means the weights of its own dataset, or the only ones there are.
+        own = [one for one in ours if one[1].name == f"{model}.{entry.dataset}"]
+        if not ours:
+            hint = f"zoo train {known} makes some, zoo.create({known!r}) builds it untrained; "
+            hint += "zoo list --weights shows what is trained already"
+            raise WeightsError(f"there are no trained weights of model {known!r}", hint)
+        ours = own or ours
+    found = [one for one in ours if not tag or one[1].name == model + tag]
+    if not found:
+        names = [weights.name for _, weights in listed]
+        hint = did_you_mean(model + tag, names, "zoo list --weights shows what there is", most=3)
+        hint = "; ".join((hint, *map(str, problems.values())))
+        raise UnknownName(f"there are no weights {reference!r}", hint)
+    if len(found) > 1:
+        raise _ambiguous(reference, found, listed)
+    return found[0][1]
 
 
-def _entry_called(name: str, listed: Sequence[Listed]) -> Weights:
-    plugin, _, bare = name.rpartition("/")
-    named = [one for one in listed if one[1].name == bare and plugin in ("", one[1].plugin)]
-    if len({weights.sha256 for _, weights in named}) == 1:
-        return named[0][1]
-    if not named:
-        known = [weights.name for _, weights in listed]
-        hint = did_you_mean(bare, known, "zoo list --weights shows what there is", most=3)
-        raise UnknownName(f"there are no weights {name!r}", hint)
-    places = " and by ".join(
-        f"{who} ({weights.plugin}/{bare}, sha256 {weights.sha256[:12]})" for who, weights in named
-    )
-    plugins = dict.fromkeys(weights.plugin for _, weights in named)
-    choices = [f"write {' or '.join(f'{p}/{bare}' for p in plugins)}"] * (len(plugins) > 1)
-    if any(who == manifest.USERS for who, _ in named):
-        choices.append(f"zoo remove --forget {bare} takes the name out of your manifest")
-    raise AmbiguousName(f"weights {name!r} are listed by {places}", "; ".join(choices))
+def _ambiguous(reference: str, found: Sequence[Listed], listed: Sequence[Listed]) -> AmbiguousName:
+    """The error for a reference that means several entries; its hint has one for each of them."""
+    every = [weights for _, weights in listed]
+    told = dict(zip(map(id, every), labels(every), strict=True))
+    choices = [told[id(weights)] for _, weights in found]
+    listing = (f"{who} ({name})" for (who, _), name in zip(found, choices, strict=True))
+    hint = f"write {' or '.join(choices)}"
+    names = {weights.name for who, weights in found if who == manifest.USERS}
+    if names and len({weights.name for _, weights in found}) == 1:
+        hint += f"; zoo remove --forget {names.pop()} takes the name out of your manifest"
+    what = f"{reference!r} means several weights, listed by {' and by '.join(listing)}"
+    return AmbiguousName(what, hint)
 
 
 def of_weights(weights: Weights, path: Path, reference: str = "") -> Located:

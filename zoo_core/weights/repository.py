@@ -23,7 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.io.console import say
-from zoo_core.io.errors import HubError, ManifestError, SourceUnavailable, UsageError, ZooError
+from zoo_core.io.errors import (
+    HubError,
+    ManifestError,
+    SourceUnavailable,
+    UsageError,
+    ZooError,
+    os_errors,
+)
 from zoo_core.io.files import atomic_write, locked, open_regular, read_bytes, temporary_folder
 from zoo_core.io.net import check_reachable
 from zoo_core.io.targets import describe
@@ -36,6 +43,7 @@ REACHABLE_SECONDS = 2.0  # the client itself would try for 23
 ANSWER_SECONDS = 10.0
 BESIDE = {".gitattributes", ".gitignore", "LICENSE", CARD}  # in a repository without weights
 OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
+MOUNTED = "is the disk that it was on mounted?"
 PUBLISHED = "was it published with zoo publish?"
 LOGIN = "hf auth login, or a token in HF_TOKEN"
 SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a sentence, a hint
@@ -82,6 +90,17 @@ def open_repository(reference: str) -> tuple[Repository, str]:
     raise UsageError(f"{reference!r} is not a repository", hint)
 
 
+def repositories(place: str) -> list[Repository]:
+    """Those of a folder or of an organisation, `hf:ORG`; a repository stands for itself."""
+    scheme, _, organisation = place.partition(":")
+    if scheme == "hf" and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}", organisation):
+        return HuggingFace(organisation).inside()
+    repository, revision = open_repository(place)
+    if revision:
+        raise UsageError(f"{place!r} is one revision, not a place to look into", "leave out the @")
+    return repository.inside() if isinstance(repository, Folder) else [repository]
+
+
 class Folder:
     """A folder as a hub, for a team that shares a disk.
 
@@ -95,6 +114,16 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reference = f"file:{path}"
+
+    def inside(self) -> list[Repository]:
+        """The repositories in it, itself or up to two folders further down."""
+        if not self.path.is_dir():
+            raise HubError(f"there is no folder {self.path}", MOUNTED)
+        with os_errors(f"{self.path} cannot be read", HubError):
+            found = [
+                path for depth in ("", "*/", "*/*/") for path in self.path.glob(f"{depth}main")
+            ]
+        return [Folder(path.parent) for path in sorted(found) if path.is_file()]
 
     def resolve(self, revision: str) -> str:
         """The 40 digits that a branch, a tag or "" stands for now."""
@@ -134,7 +163,7 @@ class Folder:
         if _revision_of({CARD: hashlib.sha256(card).hexdigest(), **digests}) != commit:
             what = f"{self.reference} was changed after it was published"
             hint = "publish it again; a revision is never edited"
-            raise HubError(f"{what}: its files are not those of revision {commit[:12]}", hint)
+            raise HubError(f"{what}: its files are not those of revision {commit}", hint)
 
     def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
         """Put files, the weights with this digest, in place as one commit, or find it there."""
@@ -177,8 +206,7 @@ class Folder:
             yield
         except FileNotFoundError:
             if not self.path.is_dir():
-                hint = "is the disk that it was on mounted?"
-                raise HubError(f"there is no folder {self.path}", hint) from None
+                raise HubError(f"there is no folder {self.path}", MOUNTED) from None
             raise HubError(f"{self.reference} has no {file} at this revision") from None
         except OSError as error:
             what = f"{file} of {self.reference} cannot be read: {error.strerror}"
@@ -217,6 +245,12 @@ class HuggingFace:
         self._infos: dict[str, Any] = {}
         self._reached = self._publishing = False
         self._without = "what is on this machine already loads without it"
+
+    def inside(self) -> list[Repository]:
+        """The repositories of an organisation whose card says that zoo publish made them."""
+        with self._talking() as hub:
+            found = sorted(one.id for one in hub.list_models(author=self.name, filter="zoo"))
+        return [HuggingFace(name) for name in found]
 
     def resolve(self, revision: str) -> str:
         if COMMIT.fullmatch(revision):

