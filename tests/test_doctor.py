@@ -55,7 +55,7 @@ def test_a_hub_that_cannot_be_reached_is_no_problem(examined):
 def test_a_hub_with_and_without_a_token(examined, monkeypatch):
     with Hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        assert "no token" in examined()["hub"][0]["words"]
+        assert "without a token" in examined()["hub"][0]["words"]
         monkeypatch.setenv("HF_TOKEN", hub.token)
         assert "signed in as" in examined()["hub"][0]["words"]
         monkeypatch.setenv("HF_TOKEN", "hf_wrong")
@@ -118,5 +118,5 @@ def test_how_idle_threads_wait_is_shown_and_a_persons_own_choice_stays(zoo_comma
         found = json.loads(done.stdout)["findings"]
         return next(one["words"] for one in found if one["about"] == "threads")
 
-    assert told().startswith("GOMP_SPINCOUNT=") and "the zoo's choice" in told()
+    assert told().startswith("GOMP_SPINCOUNT=") and "set by the zoo" in told()
     assert told(OMP_WAIT_POLICY="active") == "OMP_WAIT_POLICY=active"

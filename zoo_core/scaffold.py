@@ -17,7 +17,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 
 
 def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
-    """Write a package for a model, a dataset or a trainer; its folder, and the files in it."""
+    """Write a package of one sort, a folder of templates; its folder, and the files in it."""
     name = name.removeprefix("zoo-")
     if NAME.fullmatch(name) is None:
         rule = "a lower-case letter, then letters and digits with single - or _ between them"

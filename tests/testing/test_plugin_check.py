@@ -1,16 +1,25 @@
 """`zoo plugin new` and `zoo plugin check`: what is written passes, and mistakes are explained."""
 
+import importlib.metadata
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from report.made_runs import make_run
 from support import environment
 
 from zoo_core.io.errors import Finding
-from zoo_core.testing.package import check_folder
+from zoo_core.scaffold import write_plugin
+from zoo_core.testing.package import (
+    check_dependencies,
+    check_folder,
+    check_imports,
+    check_installed,
+)
 from zoo_core.testing.suite import checks_of
 
 
@@ -42,7 +51,10 @@ def found(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("sort", "least"), [("--model", 21), ("--dataset", 12), ("--trainer", 13)])
+@pytest.mark.parametrize(
+    ("sort", "least"),
+    [("--model", 23), ("--dataset", 14), ("--trainer", 15), ("--command", 12)],
+)
 def test_what_is_written_passes_at_once(zoo_command, new, sort, least):
     folder = new("two-words", sort)
     done = zoo_command("plugin", "check", "./zoo-two-words", timeout=300)
@@ -144,7 +156,7 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
         ("pyproject.toml", ('"zoo_bars.plugin"', '"zoo_bars.plugn"'), "loads",
          "No module named 'zoo_bars.plugn'"),
         ("pyproject.toml", ("[project.entry-points.zoo]", "[project.entry-points.zoos]"),
-         "entry_points", "no entry point in the group 'zoo'"),
+         "entry_points", "no entry point in the group 'zoo', only in 'zoos'"),
         ("pyproject.toml", ('packages = ["zoo_bars"]', 'packages = ["zoo_bars", "tests"]'),
          "contents", "a folder 'tests' at the top"),
         ("zoo_bars/plugin.py", ('name="bars"', 'name="mnist"'), "names",
@@ -159,6 +171,68 @@ def test_mistakes_of_a_package_are_found_without_torch(new, file, change, check,
     replace_in(folder / file, change)
     said = found(folder)
     assert words in said[check], said
+
+
+def test_a_new_logger_notes_what_happens_to_a_run(tmp_path):
+    folder, _ = write_plugin("notes", "logger", tmp_path)
+    logger = runpy.run_path(str(folder / "zoo_notes" / "plugin.py"))
+    run = make_run(tmp_path / "runs")
+    logger["zoo_run_started"](run)
+    for metrics in run.metrics()[:1]:
+        logger["zoo_epoch_ended"](run, metrics)
+    logger["zoo_run_failed"](run, ValueError("no"))
+    lines = [json.loads(line) for line in (run.path / "notes.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["started", "epoch", "failed"]
+    assert lines[1]["epoch"] == 1 and lines[1]["train_loss"] > 0
+
+
+def test_imports_behind_the_public_pages_are_found_with_file_and_line(tmp_path):
+    package = tmp_path / "zoo_bars"
+    package.mkdir()
+    (package / "plugin.py").write_text("import zoo\nfrom zoo import kit\n")
+    check_imports([package])
+    (package / "bars.py").write_text("import zoo\n\ndef f():\n    from zoo_core.io import files\n")
+    with pytest.raises(Finding, match="zoo_bars/bars.py, line 4 imports zoo_core.io") as caught:
+        check_imports([package])
+    assert "zoo.kit" in caught.value.fix
+
+
+IMPORTS = [  # code, requirements, and what no one of them brings
+    ("import sklearn.svm", ["zoo-core>=0.1"], "scikit-learn"),
+    ("import sklearn.svm", ["zoo-core[report]>=0.1"], ""),
+    ("import sklearn.svm", ["zoo-core", "Scikit_Learn>=1"], ""),
+    ("def f():\n    import torch", ["zoo-core>=0.1"], "torch"),
+    ("def f():\n    import torch", ["zoo-core[torch]>=0.1"], ""),
+    ("import numpy, json, bars\nfrom . import x", ["zoo-core"], ""),
+    ("try:\n    import torch\nexcept ImportError: pass", ["zoo-core"], ""),
+    ("import typing\nif typing.TYPE_CHECKING:\n    import torch", ["zoo-core"], ""),
+    ("import not_here", ["zoo-core"], ""),
+    ("not Python", ["zoo-core"], ""),
+]
+
+
+def test_a_dependency_that_only_the_author_has_is_found(tmp_path, monkeypatch):
+    installed = importlib.metadata.packages_distributions()  # once: it takes a while
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: installed)
+    file = tmp_path / "bars.py"
+    for code, requirements, missing in IMPORTS:
+        file.write_text(code)
+        if missing:
+            with pytest.raises(Finding, match=rf"bars.py, line \d imports .* brings {missing}"):
+                check_dependencies([file], requirements)
+        else:
+            check_dependencies([file], requirements)
+
+
+def test_an_installed_package_with_a_misspelt_group_is_a_finding(tmp_path, monkeypatch):
+    metadata = tmp_path / "zoo_lost-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.4\nName: zoo-lost\nVersion: 1.0\n\n")
+    (metadata / "entry_points.txt").write_text("[zoos]\nlost = zoo_lost.plugin\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (outcome,) = check_installed("zoo-lost")
+    assert outcome.state == "found"
+    assert "no entry point in the group 'zoo', only in 'zoos'" in outcome.what
 
 
 def test_a_dataset_without_digests_is_told_what_they_are(new):

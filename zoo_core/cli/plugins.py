@@ -105,6 +105,8 @@ def plugin_command() -> None:
 @click.option("--model", "sort", flag_value="model", default=True, help="A model (default).")
 @click.option("--dataset", "sort", flag_value="dataset", help="A dataset.")
 @click.option("--trainer", "sort", flag_value="trainer", help="A trainer and a model for it.")
+@click.option("--command", "sort", flag_value="command", help="A command of zoo.")
+@click.option("--logger", "sort", flag_value="logger", help="A logger: it listens to runs.")
 @click.option("--to", "parent", type=click.Path(path_type=Path, file_okay=False), default=Path(),
               help="Folder to make it in (default: here).")  # fmt: skip
 def new(name: str, sort: str, parent: Path) -> Answer:
@@ -115,6 +117,7 @@ def new(name: str, sort: str, parent: Path) -> Answer:
     Examples:
       zoo plugin new mixer                  zoo-mixer/ with one small network
       zoo plugin new flowers --dataset
+      zoo plugin new sizes --command        it becomes zoo sizes
       zoo plugin new tinygrad --trainer --to ~/projects
     """
     folder, files = write_plugin(name, sort, parent)

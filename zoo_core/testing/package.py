@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +15,8 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
@@ -19,14 +24,16 @@ from zoo_core.spec.plugins import BUILTIN, load_plugins
 from zoo_core.testing.suite import Check, Outcome, outcomes
 
 LARGEST = 100 << 20  # bytes of a file that PyPI takes without asking
+REQUIREMENT = re.compile(r" *([\w.-]*) *(?:\[([^]]*)\])?")  # its name and its extras
 LEFT_OUT = {"__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
-def check_entry_points(plugins: Sequence[str]) -> None:
-    """It has one in the group `zoo`."""
+def check_entry_points(plugins: Sequence[str], groups: Sequence[str] = ()) -> None:
+    """It has one in the group `zoo`. groups: those that it has."""
     if not plugins:
+        others = f", only in {', '.join(map(repr, groups))}" if groups else ""
         raise Finding(
-            "pyproject.toml has no entry point in the group 'zoo'",
+            f"the package has no entry point in the group 'zoo'{others}",
             "the zoo finds plugins by that group alone: pip install would change nothing",
             'write [project.entry-points.zoo] and below it: my-plugin = "my_package.plugin"',
         )
@@ -114,6 +121,81 @@ def check_metadata(dependencies: Sequence[str]) -> None:
         )
 
 
+def check_imports(code: Sequence[Path]) -> None:
+    """It imports the public pages of the zoo, not what is behind them."""
+    private = [(name, where) for name, where, _ in _imports(code) if _top(name) == "zoo_core"]
+    if private:
+        places = "; ".join(f"{where} imports {name}" for name, where in private[:5])
+        raise Finding(
+            places + f"; and {len(private) - 5} more" * (len(private) > 5),
+            "zoo_core may change with any version; zoo, zoo.kit and zoo.testing do not",
+            "import the name from zoo or zoo.kit, which docs/kit.md describes",
+        )
+
+
+def check_dependencies(code: Sequence[Path], requirements: Sequence[str]) -> None:
+    """A dependency brings each package that it cannot do without."""
+    brought, providers = _brought_by(requirements), importlib.metadata.packages_distributions()
+    for name, where, needed in _imports(code):
+        owners = sorted(map(_normal, providers.get(_top(name), ())))
+        ours = _top(name) in {"zoo", "zoo_core", *(path.stem for path in code)}
+        if needed and owners and not ours and not brought & set(owners):
+            raise Finding(
+                f"{where} imports {name}, and no dependency brings {owners[0]}",
+                "you have it; others who install the package may not",
+                f'add "{owners[0]}" to dependencies in pyproject.toml',
+            )
+
+
+def _imports(code: Sequence[Path]) -> Iterator[tuple[str, str, bool]]:
+    """Every module that files and folders import, where, and whether they cannot do without."""
+    for root in code:
+        for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
+            try:
+                tree = ast.parse(path.read_bytes())
+            except (SyntaxError, ValueError):
+                continue  # check_loads or check_targets says so
+            spare: set[int] = set()  # inside `try:` and `if TYPE_CHECKING:`
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Try) or (
+                    isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+                ):
+                    spare |= {id(inner) for part in node.body for inner in ast.walk(part)}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Import):
+                    names = [one.name for one in node.names]
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    names = [node.module or ""]
+                else:
+                    continue
+                where = f"{path.relative_to(root.parent).as_posix()}, line {node.lineno}"
+                yield from ((name, where, id(node) not in spare) for name in names)
+
+
+def _brought_by(requirements: Sequence[str]) -> set[str]:
+    """The distributions that pip installs for these requirements, as far as they are here."""
+    found: set[tuple[str, str]] = set()
+    waiting = list(requirements)
+    while waiting:
+        match = REQUIREMENT.match(waiting.pop())
+        name, extras = match.groups("") if match else ("", "")
+        if name and (_normal(name), extras) not in found:
+            found.add((_normal(name), extras))
+            with suppress(importlib.metadata.PackageNotFoundError):
+                for text in importlib.metadata.requires(name) or ():
+                    extra = re.search(r"extra *== *['\"]([^'\"]+)", text)
+                    waiting += [text] * (extra is None or extra[1] in extras.split(","))
+    return {name for name, _ in found}
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
 def _files(folder: Path) -> set[str]:
     return {
         path.relative_to(folder).as_posix()
@@ -142,14 +224,27 @@ def check_folder(folder: Path, options: Sequence[str] = ()) -> Iterator[Outcome]
     with tempfile.TemporaryDirectory() as temporary:
         site = Path(temporary) / "site"
         checks = (
-            Check.by(check_entry_points, name, plugins),
+            Check.by(check_entry_points, name, plugins, list(project.get("entry-points", {}))),
             Check.by(check_metadata, name, project.get("dependencies", [])),
             Check.by(check_wheel, name, folder, backend, site),
             Check.by(check_contents, name, folder, site),
         )
         yield from outcomes(checks)
-        for plugin in plugins if site.exists() else ():
-            yield from _in_process(plugin, options, site)
+        if site.exists():
+            extras = project.get("optional-dependencies", {}).values()
+            wanted = [*project.get("dependencies", []), *chain.from_iterable(extras)]
+            code = [path for path in site.iterdir() if path.suffix in ("", ".py")]
+            yield from outcomes(_of_code(name, code, wanted))
+            for plugin in plugins:
+                yield from _in_process(plugin, options, site)
+
+
+def _of_code(name: str, code: Sequence[Path], requirements: Sequence[str]) -> list[Check]:
+    """The checks that read what a package imports; it is not run for them."""
+    return [
+        Check.by(check_imports, name, code),
+        Check.by(check_dependencies, name, code, requirements),
+    ]
 
 
 def check_installed(name: str, options: Sequence[str] = ()) -> Iterator[Outcome]:
@@ -157,11 +252,21 @@ def check_installed(name: str, options: Sequence[str] = ()) -> Iterator[Outcome]
     records = [r for r in load_plugins().records if r.id != BUILTIN]
     found = list(dict.fromkeys(r.id for r in records if name in (r.id, r.distribution)))
     if not found:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            groups = importlib.metadata.distribution(name).entry_points.groups
+            yield from outcomes([Check.by(check_entry_points, name, (), sorted(groups))])
+            return
         known = [word for record in records for word in (record.id, record.distribution)]
         raise UnknownName(
             f"no plugin {name!r} is installed, and there is no such folder",
             did_you_mean(name, known, "zoo plugins lists them; a folder is written ./folder"),
         )
+    for record in (record for record in records if record.id in found):
+        spec = importlib.util.find_spec(_top(record.value.partition(":")[0]))
+        places = [*(spec.submodule_search_locations or [spec.origin or ""])] if spec else []
+        code = [Path(place) for place in places if place]
+        wanted = importlib.metadata.requires(record.distribution) or ()
+        yield from outcomes(_of_code(record.distribution, code, wanted))
     for plugin in found:
         yield from _in_process(plugin, options)
 

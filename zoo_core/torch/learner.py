@@ -286,7 +286,8 @@ def describe_machine() -> tuple[str, bool]:
     device = choose_device("auto").type
     words = f"on {torch.cuda.get_device_name() if device == 'cuda' else device}"
     if device == "cpu":
-        words = f"on the CPU with {torch.get_num_threads()} thread(s), no GPU found"
+        threads = torch.get_num_threads()
+        words = f"on the CPU with {threads} thread{'s' * (threads != 1)}, no GPU found"
     return f"torch {torch.__version__}, {words}", device == "cpu" and quick_bfloat16()
 
 
