@@ -37,12 +37,13 @@ def info(name: str) -> ModelEntry:
         return registry().models.get(name)
     except UnknownName as error:
         from zoo_core.weights.references import locate
-        from zoo_core.weights.verify import model_of
+        from zoo_core.weights.verify import check, model_of
 
         try:
-            return model_of(locate(name))[0]
+            located = locate(name)
         except UnknownName:
             raise error from None
+        return model_of(located if located.model else check(located).located)[0]
 
 
 def create(name: str, **options: Any) -> Any:

@@ -42,8 +42,11 @@ def test_a_folder_is_browsed_and_what_it_lists_can_be_loaded(shared, run, zoo_he
 
 def test_a_repository_that_cannot_be_read_hides_no_other(shared, said):
     (shared / "mlp" / "main").write_text("not a revision")
+    (shared / "program").mkdir()
+    (shared / "program" / "main").write_text("int main() {}")
     assert [row["model"] for row in zoo.list_weights(f"file:{shared}")] == ["fcn_numpy"]
-    assert any("does not name a revision" in sentence for sentence in said())
+    (told,) = said()
+    assert "does not name a revision" in told, "and nothing about what is not ours"
 
 
 def test_a_place_that_is_empty_or_missing_is_one_sentence(tmp_path, hub, zoo_here):

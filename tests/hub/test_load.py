@@ -545,6 +545,7 @@ def test_info_shows_a_run_and_weights_with_their_model(zoo_here, run, folder):
     assert run.name in latest and "accuracy" in latest and "zoo_mlp" in latest
     document = json.loads(zoo_here("info", str(run.path), "--json").stdout)
     assert document["status"] == "complete" and document["entry"]["name"] == "mlp"
+    assert document["parameters"] == run.read()["parameters"]["total"]
     digest = run.read()["result"]["model"]["sha256"]
     for reference in ("mlp.synthetic", folder):
         shown = zoo_here("info", reference).stdout

@@ -157,8 +157,10 @@ def trained(name: str, runs: Path | None) -> tuple[dict[str, Any], ModelEntry | 
             if not is_path(name) and name != "latest":
                 registry().models.get(name)  # says which names are like it
             raise
-        told = run.read()["model"]
-        facts, model = asdict(summarize(run)), f"{told['plugin']}/{told['name']}"
+        facts, document = asdict(summarize(run)), run.read()
+        sizes = document.get("parameters") or {}  # all and trained, as of a model
+        facts |= {"parameters": sizes.get("total"), "trainable": sizes.get("trainable")}
+        model = f"{document['model'].get('plugin')}/{facts['model']}"
     models = registry().models
     return facts, models.get(model) if model in models else None
 

@@ -123,7 +123,9 @@ class Folder:
             found = [
                 path for depth in ("", "*/", "*/*/") for path in self.path.glob(f"{depth}main")
             ]
-        return [Folder(path.parent) for path in sorted(found) if path.is_file()]
+            # Beside a `main` of ours there are revisions; other files may have that name too.
+            beside = {path: any(path.parent.glob("?" * 40)) for path in found}
+        return [Folder(path.parent) for path in sorted(found) if beside[path]]
 
     def resolve(self, revision: str) -> str:
         """The 40 digits that a branch, a tag or "" stands for now."""
