@@ -19,6 +19,7 @@ from zoo_core.testing.package import (
     check_folder,
     check_imports,
     check_installed,
+    check_metadata,
 )
 from zoo_core.testing.suite import checks_of
 
@@ -184,6 +185,12 @@ def test_a_new_logger_notes_what_happens_to_a_run(tmp_path):
     lines = [json.loads(line) for line in (run.path / "notes.jsonl").read_text().splitlines()]
     assert [line["event"] for line in lines] == ["started", "epoch", "failed"]
     assert lines[1]["epoch"] == 1 and lines[1]["train_loss"] > 0
+
+
+def test_a_package_that_asks_for_another_zoo_core_is_a_finding():
+    check_metadata(["numpy", "zoo_core[torch]>=0.1,<1"])
+    with pytest.raises(Finding, match="asks for a later zoo-core"):
+        check_metadata(["zoo-core>=3,<4"])
 
 
 def test_imports_behind_the_public_pages_are_found_with_file_and_line(tmp_path):

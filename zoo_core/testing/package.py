@@ -19,6 +19,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
+from zoo_core import __version__
 from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.spec.plugins import BUILTIN, load_plugins
 from zoo_core.testing.suite import Check, Outcome, outcomes
@@ -118,6 +119,14 @@ def check_metadata(dependencies: Sequence[str]) -> None:
             f"{wanted[0]!r} accepts any later zoo-core",
             "a major version may change the hooks, and pip would install it all the same",
             'set a bound: "zoo-core[torch]>=0.1,<1"',
+        )
+    lowest = re.search(r"[>~=]= *([0-9.]+)", wanted[0])
+    asked, here = (re.findall(r"\d+", v) for v in (lowest[1] if lowest else "", __version__))
+    if list(map(int, asked)) > list(map(int, here)):
+        raise Finding(
+            f"{wanted[0]!r} asks for a later zoo-core than {__version__}, which checks it here",
+            "pip would refuse the package beside this zoo-core",
+            f"ask for {__version__}, or check it with the version that it needs",
         )
 
 
