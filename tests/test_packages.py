@@ -76,6 +76,7 @@ def test_zoo_core_alone_lists_and_informs_without_torch(core_venv):
     assert [record["id"] for record in core_venv.json("plugins")] == ["builtin"]
     assert "Commands:" in core_venv.run("-m", "zoo", "--help")
     assert "cifar10" in core_venv.run("-m", "zoo", "info", "cifar10")
+    assert core_venv.json("info", "cnn")["distribution"] == "zoo-cnn"
     packages = core_venv.run("-c", "import importlib.util as u; print(u.find_spec('torch'))")
     assert packages == "None\n"
 
