@@ -1,7 +1,17 @@
 """zoo compare, as a person types it."""
 
+import json
+import re
+
+import pytest
 from PIL import Image
-from report.made_runs import make_metrics, make_run
+from report.made_runs import make_metrics, make_run, make_search
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Drawing takes most of the time of a comparison."""
+    monkeypatch.setattr("zoo_core.report.plots.draw_comparison", lambda path, lines: None)
 
 
 def columns(line):
@@ -34,16 +44,117 @@ def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_command, tmp_p
         assert 300 < drawn.height < 1000
 
 
-def test_runs_on_different_datasets_are_compared_with_a_warning(zoo_command, zoo_json, tmp_path):
-    runs = [make_run(tmp_path / "runs", dataset=name, done=2) for name in ("one", "two")]
-    done = zoo_command("compare", *(run.name for run in runs), "-o", "pictures/both.svg")
-    assert "different datasets" in done.stderr
-    assert "<svg" in (tmp_path / "pictures" / "both.svg").read_text()
-    (tmp_path / "compare.png").write_bytes(b"mine")
-    document = zoo_json("compare", *(run.name for run in runs))
-    assert document["plot"] == "compare-2.png"
-    assert {row["dataset"] for row in document["runs"]} == {"one", "two"}
+def test_runs_on_different_datasets_are_in_tables_of_their_own(zoo_here, tmp_path, request):
+    root = tmp_path / "runs"
+    runs = [make_run(root, dataset=name) for name in ("one", "two")]
+    runs.append(make_run(root, dataset="two", time="20261116T101502Z", skill=3))
+    names = [run.name for run in runs]
+    drawn = zoo_here("compare", *names, "-o", "pictures/both.svg", "--json")
+    document = json.loads(drawn.stdout)
+    assert document["plots"] == ["pictures/both.svg", "pictures/both-2.svg"]
+    assert all("<svg" in (tmp_path / path).read_text() for path in document["plots"])
+    assert [row["group"] for row in document["runs"]] == ["one", "two", "two"]
     assert all(0 < row["accuracy"] <= 1 for row in document["runs"])
+    request.getfixturevalue("undrawn")
+    (tmp_path / "compare.png").write_bytes(b"mine")
+    done = zoo_here("compare", *names)
+    assert "\nPlot: compare-2.png\n" in done.stdout
+    one, two = done.stdout.split("\n\ntwo\n")
+    assert one.startswith("one\n") and "best" not in one  # there is nothing to be better than
+    assert sum(line.endswith("best") for line in two.splitlines()) == 1
+
+
+def test_what_is_not_a_run_is_skipped_with_a_word(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    runs, search = [make_run(root, model=name) for name in ("cnn", "mlp")], make_search(root)
+    (root / "notes").mkdir()
+    (root / "plot.png").touch()
+    every = [f"runs/{path.name}" for path in sorted(root.iterdir())]
+    done = zoo_here("compare", *every)
+    assert len([line for line in done.stdout.splitlines() if "-made_up-" in line]) == 2
+    skipped = done.stderr.splitlines()
+    assert f"Skipped: runs/{search.name} is a search, not a run; zoo report" in done.stderr
+    assert len(skipped) == 3 and all(line.startswith("Skipped: runs/") for line in skipped)
+    runs[0].metrics_file.write_text("[]\n")
+    done = zoo_here("compare", *every, status=2)  # one is left
+    assert "are damaged" in done.stderr and "needs two runs" in done.stderr
+    assert "there is no run 'cnm'" in zoo_here("compare", "cnm", *every, status=2).stderr
+
+
+def test_settings_that_differ_are_columns(zoo_here, tmp_path, undrawn):
+    root, data = tmp_path / "runs", {"reference": "x", "name": "x", "digest": "a", "classes": []}
+    model = make_run(root, model="a").read()["model"]
+    for number, (recipe, size, drop) in enumerate(
+        [({"seed": 1}, 32, 0.5), ({"subset": 0.5}, 64, 0.5), ({"optimizer": "sgd"}, 32, 0.1)]
+    ):
+        options = {"image_size": size} if size != 32 else {}
+        time, skill = f"20261116T10150{number}Z", 3 - number
+        make_run(root, model="cnn", time=time, recipe=recipe, dataset="x", skill=skill).update(
+            model=model | {"name": "cnn", "config": {"dropout": drop, "image_size": size}},
+            dataset=data | {"options": options, "digest": f"{size}"},
+        )
+    names = sorted(path.name for path in root.glob("cnn-*"))
+    header, *rows = zoo_here("compare", *names).stdout.splitlines()[:4]
+    assert columns(header)[:8] == [
+        "MODEL", "RUN", "DATASET", "OPTIMIZER", "SUBSET", "SEED", "MODEL.DROPOUT",
+        "DATA.IMAGE_SIZE",
+    ]  # fmt: skip
+    assert columns(rows[1])[3:8] == ["adam", "0.5", "0", "0.5", "64"]
+    assert columns(rows[2])[3:8] == ["sgd", "1", "0", "0.1", "-"]
+    document = json.loads(zoo_here("compare", *names, "--json").stdout)["runs"]
+    assert document[0]["settings"] == {
+        "optimizer": "adam", "subset": "1", "seed": "1", "model.dropout": "0.5",
+        "data.image_size": None,
+    }  # fmt: skip
+
+
+def test_losses_that_are_not_alike_share_no_column(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    vae = {"name": "vae", "task": "zoo_vae.vae:VAETask", "config": {}}
+    lines = [line | {"test_mse": 0.1} for line in make_metrics(2)]
+    lines = [{k: v for k, v in line.items() if "accuracy" not in k} for line in lines]
+    for beta in (1, 4):
+        run = make_run(root, model=f"vae{beta}", classes=(), metrics=lines)
+        run.update(model=vae, recipe=run.read()["recipe"] | {"task": {"beta": beta}})
+    make_run(root, model="cnn")
+    make_run(root, model="mlp", skill=3)
+    names = sorted(path.name for path in root.iterdir())
+    done = zoo_here("compare", *names)
+    first, second = done.stdout.split("\n\nmade_up, VAE\n")
+    assert first.startswith("made_up, classification\n") and "LOSS" in first
+    assert "TASK.BETA" in second and "LOSS" not in second and "best" not in second
+    assert done.stderr == "made_up, VAE: the loss has no column, because task.beta differs.\n"
+    smooth = make_run(root, model="cnn", time="20261116T101505Z", recipe={"label_smoothing": 0.1})
+    done = zoo_here("compare", names[0], smooth.name)
+    assert "LOSS  " not in done.stdout.replace("LABEL_SMOOTHING", "")
+    assert "because label_smoothing differs" in done.stderr
+
+
+def test_other_images_under_the_same_name_are_another_group(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    runs = [make_run(root, time=f"20261116T10150{i}Z") for i in range(4)]
+    for run, digest, options in zip(runs, "aaba", ({}, {}, {}, {"seed": 0}), strict=True):
+        run.update(dataset=run.read()["dataset"] | {"digest": digest, "options": options})
+    document = json.loads(zoo_here("compare", *(run.name for run in runs), "--json").stdout)
+    groups = [row["group"] for row in document["runs"]]
+    assert groups == ["made_up", "made_up", "made_up", "made_up, version 2"]
+
+
+@pytest.mark.parametrize("width", [80, 250])
+def test_the_table_fits_the_terminal_and_keeps_the_settings(
+    zoo_here, tmp_path, monkeypatch, undrawn, width
+):
+    root = tmp_path / "runs"
+    make_run(root, time="20261116T101501Z", recipe={"seed": 3, "augment": ("flip",), "ema": 0.9})
+    make_run(root, time="20261116T101502Z", recipe={"optimizer": "sgd", "precision": "bfloat16"})
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = zoo_here("compare", *(path.name for path in root.iterdir())).stdout
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    assert ("ema=0.9" in words and "optimizer=sgd" in words) == (width == 80)
+    assert ("EMA" in words) == (width == 250)
 
 
 def test_mistakes_get_a_sentence(zoo_command, tmp_path):
@@ -55,5 +166,3 @@ def test_mistakes_get_a_sentence(zoo_command, tmp_path):
     (tmp_path / "file").touch()
     done = zoo_command("compare", run.name, other.name, "-o", "file/x.png", status=1)
     assert "file/x.png could not be written" in done.stderr
-    other.metrics_file.write_text("[]\n")
-    assert "are damaged" in zoo_command("compare", run.name, other.name, status=1).stderr

@@ -92,6 +92,23 @@ def test_features_are_computed_listed_checked_exported_and_removed(compute, type
     assert json.loads(typed("list", "--json").out) == []
 
 
+def test_rows_that_look_the_same_say_what_differs(compute, typed, tmp_path):
+    small = ("--set", "data.train_size=20", "--set", "data.test_size=10")
+    compute(*small)
+    compute(*small, "--set", "data.image_size=16")
+    compute(*small, "--set", "preprocess.interpolation=bicubic")
+    rows = json.loads(typed("list", "--json").out)
+    assert sorted((row["stored"], row["pixels"], row["split"]) for row in rows) == sorted(
+        (stored, 32, split) for stored in (16, 32, 32) for split in ("train", "test")
+    )
+    differs = [row.get("differs") for row in rows]
+    for word in ("bilinear", "bicubic"):
+        assert differs.count({"preprocess.interpolation": word}) == 2
+    header, *lines = typed("list").out.splitlines()
+    assert header.split()[4:8] == ["BACKBONE", "STORED", "PIXELS", "IMAGES"]
+    assert len({line.partition("  ")[2] for line in lines}) == 6  # without their ids
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [

@@ -1,15 +1,18 @@
 """zoo runs, as a person types it."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 import time
 
-from report.made_runs import make_run
+import pytest
+from report.made_runs import make_run, make_search
 from support import environment
 
-from zoo_core.runs.run import Run
+from zoo_core.io.errors import UsageError
+from zoo_core.runs.run import Run, SearchFolder, find_any
 
 
 def test_runs_are_listed_newest_last(zoo_command, tmp_path):
@@ -18,12 +21,12 @@ def test_runs_are_listed_newest_last(zoo_command, tmp_path):
     make_run(root, model="cnn", time="20261116T101502Z")
     make_run(root, model="zzz", time="20261115T235959Z", classes=())
     lines = zoo_command("runs").stdout.splitlines()
-    titles = ["RUN", "MODEL", "DATASET", "STATUS", "EPOCHS", "LOSS", "ACCURACY", "TIME"]
+    titles = ["RUN", "MODEL", "DATASET", "STATUS", "EPOCHS", "TIME", "LOSS", "ACCURACY"]
     assert lines[0].split() == titles  # the loss, because one of them has no accuracy
     assert [line.split()[1] for line in lines[1:]] == ["zzz", "vit", "cnn"]
-    assert lines[1].split()[3:5] == ["complete", "12/12"] and lines[1].split()[6] == "-"
+    assert lines[1].split()[3:5] == ["complete", "12/12"] and lines[1].split()[-1] == "-"
     assert lines[2].split()[3:5] == ["interrupted", "3/12"]
-    assert lines[3].endswith("%  2 min 30 s")
+    assert "  2 min 30 s  " in lines[3] and lines[3].endswith(" %")
 
 
 def test_text_is_a_pattern_or_a_word(zoo_json, tmp_path):
@@ -78,12 +81,89 @@ def test_runs_are_removed_when_asked(zoo_command, tmp_path):
     zoo_command("runs", "remove", run.name, status=130)  # nobody answered
     assert run.path.exists()
     done = zoo_command("runs", "remove", run.name, other.name, "--yes")
-    assert done.stdout.splitlines() == [f"Deleted runs/{name}." for name in (run.name, other.name)]
+    deleted = [line.partition(", ")[0] for line in done.stdout.splitlines()]
+    assert deleted == [f"Deleted runs/{name}" for name in (run.name, other.name)]
     assert list(root.iterdir()) == []
     running = make_run(root, model="going", done=1, status="running")
     done = zoo_command("runs", "remove", "latest", "--yes", status=2)
     assert "is still running" in done.stderr
     assert running.path.exists()
+
+
+def test_searches_are_listed_with_trials_status_and_best(zoo_here, tmp_path):
+    root = tmp_path / "runs"
+    make_run(root, time="20261116T101601Z")
+    make_search(root, time="20261116T101600Z")
+    make_search(root, kind="sweep", time="20261116T101602Z", ended=1, status="interrupted", best=9)
+    make_search(root, time="20261116T101603Z").settings_file.write_text("{")
+    shown = zoo_here("runs").stdout
+    runs, searches, *_ = shown.split("\n\n")
+    assert len(runs.splitlines()) == 2
+    titles = "SEARCH MODEL DATASET STATUS TRIALS TIME LOSS ACCURACY BEST"
+    assert searches.splitlines()[0].split() == titles.split()
+    lines = [line.split() for line in searches.splitlines()[1:]]
+    assert lines[0][:5] == [
+        "tune-mlp-made_up-20261116T101600Z",
+        "mlp",
+        "made_up",
+        "complete",
+        "3/3",
+    ]
+    assert lines[0][-1] == "lr=0.001"
+    assert lines[1][3:5] == ["interrupted", "1/3"] and lines[1][-1] == "-"
+    assert lines[2][1:4] == ["-", "-", "damaged"]
+    rows = json.loads(zoo_here("runs", "--json").stdout)
+    assert [row["kind"] for row in rows] == ["search", "run", "sweep", "search"]
+    assert (rows[0]["best"], rows[0]["trials"]) == ({"lr": 0.001}, 3)
+    found = json.loads(zoo_here("runs", "sweep", "--json").stdout)
+    assert [row["run"] for row in found] == ["sweep-mlp-made_up-20261116T101602Z"]
+
+
+def test_latest_is_the_newest_of_what_a_command_is_about(tmp_path):
+    search = make_search(tmp_path, time="20261116T101602Z")
+    run = make_run(tmp_path, time="20261116T101601Z")
+    sweep = make_search(tmp_path, kind="sweep", time="20261116T101600Z")
+    assert Run.find("latest", tmp_path) == run  # train --resume, evaluate, compare
+    assert find_any("latest", tmp_path) == search  # report, runs remove
+    assert SearchFolder.find("latest", tmp_path, "tune") == search
+    assert SearchFolder.find("latest", tmp_path, "sweep") == sweep
+    with pytest.raises(UsageError, match="is a search, not a run") as raised:
+        Run.find(search.name, tmp_path)
+    assert raised.value.hint == f"zoo report {search.path} shows it"
+    with pytest.raises(UsageError, match="is a run, not a search"):
+        SearchFolder.find(run.name, tmp_path, "tune")
+
+
+def test_a_search_is_removed_with_its_size_and_no_other_is_suggested(
+    zoo_here, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    root = tmp_path / "runs"
+    run, search = make_run(root), make_search(root)
+    asked = zoo_here("runs", "remove", search.name, status=130)  # nobody answered
+    assert f"Delete runs/{search.name} (" in asked.stderr and "kB)?" in asked.stderr
+    done = zoo_here("runs", "remove", search.name, "--yes", "--json")
+    (row,) = json.loads(done.stdout)
+    assert row["path"] == f"runs/{search.name}" and row["bytes"] > 1000
+    assert run.path.exists() and not search.path.exists()
+    refused = zoo_here("runs", "remove", search.name, "--yes", status=2)
+    assert f"there is no run or search '{search.name}'" in refused.stderr
+    make_search(root, status="running")
+    assert "is still running" in zoo_here("runs", "remove", "latest", "--yes", status=2).stderr
+    assert "Usage: zoo runs remove [OPTIONS] RUN..." in zoo_here("runs", "remove", "-h").stdout
+
+
+def test_a_trial_is_a_run_whose_name_says_its_search_and_finds_it(tmp_path, monkeypatch):
+    search = make_search(tmp_path / "my runs")
+    made = make_run(search.path / "trials")
+    trial = Run(made.path.rename(search.path / "trials" / "001"))
+    assert trial.name == f"{search.name}/trials/001"
+    assert Run.find(trial.name, tmp_path / "my runs") == trial
+    monkeypatch.chdir(tmp_path)
+    place = f"my runs/{trial.name}"
+    assert Run.find(place).again == f"zoo train --config '{place}/run.json' --runs 'my runs'"
+    monkeypatch.chdir(trial.path)
+    assert Run.find(".").name == trial.name
 
 
 def test_runs_imports_nothing_heavy(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from zoo_core.data.dataset import Dataset, Split
-from zoo_core.runs.run import Run
+from zoo_core.runs.run import Run, SearchFolder
 from zoo_core.spec.recipe import Recipe
 
 CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -184,3 +184,33 @@ def make_run(
     run.write(document | changes)
     run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in metrics))
     return run
+
+
+def make_search(
+    root: Path,
+    *,
+    kind: str = "tune",
+    time: str = "20261116T101600Z",
+    ended: int = 3,
+    **changes: Any,
+) -> SearchFolder:
+    """Write the directory of a search for a learning rate. `changes` replace parts of it."""
+    search = SearchFolder(root / f"{kind}-mlp-made_up-{time}")
+    search.path.mkdir(parents=True)
+    lines = []
+    for number in range(1, ended + 1):
+        curve = make_metrics(2, pace=number)
+        trial = {"number": number, "parameters": {"lr": number / 1000}, "source": "grid"}
+        trial |= {"status": "complete", "loss": curve[-1]["validation_loss"], "epoch": 2}
+        lines.append(trial | {"epochs": 2, "seconds": 25.0, "curve": curve, "error": ""})
+    document = {
+        "format": 1,
+        "name": search.name,
+        "status": "complete",
+        "dataset": {"name": "made_up", "digest": DIGEST, "classes": 10},
+        "plan": {"kind": kind, "model": "mlp/mlp", "trials": 3},
+        "best": 1,
+    }
+    search.write(document | changes)
+    search.trials_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return search

@@ -8,8 +8,9 @@ import pytest
 from report.made_runs import DIGEST, make_metrics, make_run
 
 from zoo_core.io.errors import ZooError
+from zoo_core.runs.compare import compare, row_of
 from zoo_core.runs.run import Run
-from zoo_core.runs.summary import class_scores, curves_of, labels, mixups, summarize, summarize_any
+from zoo_core.runs.summary import class_scores, curves_of, mixups, summarize, summarize_any
 from zoo_core.spec.settings import what_it_sets
 
 
@@ -115,14 +116,19 @@ def test_settings_are_what_differs_from_a_plain_recipe_and_what_everybody_asks_f
 
 def test_a_label_says_what_sets_a_run_apart(tmp_path):
     def told(*runs):
-        return labels([run.read() for run in runs], [run.name for run in runs])
+        (one,) = compare(row_of(run) for run in runs)
+        labels = dict(zip((row.summary.run for row in one.rows), one.labels, strict=True))
+        return [labels[run.name] for run in runs]
 
     cnn = make_run(tmp_path, model="cnn")
     mlp = make_run(tmp_path, model="mlp")
     wide = make_run(tmp_path, model="cnn", time="20261116T111500Z", recipe={"momentum": 0.5})
     again = make_run(tmp_path, model="cnn", time="20261116T121500Z")
-    other = make_run(tmp_path, model="cnn", dataset="mnist")
+    gentle = make_run(tmp_path, model="cnn", time="20261116T131500Z", recipe={"task": {"b": 4}})
     assert told(cnn, mlp) == ["cnn", "mlp"]
-    assert told(cnn, other) == ["cnn on made_up", "cnn on mnist"]
-    assert told(cnn, mlp, wide) == ["cnn", "mlp", "cnn momentum=0.5"]
+    assert told(cnn, mlp, wide) == [f"{name} momentum=0.9" for name in ("cnn", "mlp")] + [
+        "cnn momentum=0.5"
+    ]
+    assert told(cnn, wide) == ["momentum=0.9", "momentum=0.5"]
+    assert told(cnn, gentle) == ["cnn", "task.b=4"]
     assert told(cnn, again) == [cnn.name, again.name]

@@ -66,7 +66,7 @@ def test_a_complete_run_has_every_figure_and_picture(complete):
         "| lr | 0.0002 |",
         "| model.channels | 32,64,128 |",
         "  (head): Linear(in_features=2048, out_features=10)",
-        "zoo train --config run.json",
+        f"zoo train --config {run.settings_file} --runs {run.path.parent}",
         f"| model.safetensors | sha256 `{'cd' * 32}` |",
         "| torch | 2.15.0 |",
     ):
@@ -129,7 +129,7 @@ def test_names_are_shown_as_they_are(tmp_path):
     ("status", "sentence"),
     [
         ("running", "**Not finished**: 3 of 12 epochs done, still running."),
-        ("interrupted", "`zoo train --resume cnn-made_up-20261116T101500Z` continues it."),
+        ("interrupted", "/cnn-made_up-20261116T101500Z` continues it."),
         ("failed", "It failed: the loss is NaN."),
     ],
 )

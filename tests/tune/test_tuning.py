@@ -18,7 +18,7 @@ from support import environment
 
 import zoo
 from zoo_core.tune import trials
-from zoo_core.tune.search import SearchSettings
+from zoo_core.tune.search import Search, SearchSettings
 from zoo_core.tune.tuning import run_search
 
 SMALL = [
@@ -73,7 +73,9 @@ def test_tune_then_train_then_train_the_same_again(zoo_command, zoo_here, tmp_pa
     recipe = tomllib.loads((search / "best.toml").read_text())
     assert recipe["lr"] == best["parameters"]["lr"]
     assert recipe["epochs"] == best["epoch"]
-    assert (recipe["subset"], recipe["validation_fraction"], recipe["patience"]) == (1, 0, 0)
+    assert recipe["seed"] == 0 and recipe["schedule"] == "constant"
+    # What nobody set is left out, and what was set for the trials alone.
+    assert not {"subset", "validation_fraction", "patience", "momentum", "init"} & set(recipe)
 
     run = json.loads((trained / "run.json").read_text())
     assert run["recipe"]["lr"] == recipe["lr"]
@@ -87,8 +89,12 @@ def test_tune_then_train_then_train_the_same_again(zoo_command, zoo_here, tmp_pa
     assert "1 recipe, 4 random, 3 tpe" in report and "epochs saved" in report
     assert (search / "pictures" / "trials.png").exists()
     assert (search / "pictures" / "curves.png").exists()
-    # The folder of a search is no run, and does not disturb them.
-    assert len(json.loads(zoo_here("runs", "--json").stdout)) == 2
+    command = f"zoo train --config runs/{search.name}/best.toml"
+    assert f"\n{command}\n" in report and f"\n# {command}\n" in report
+    listed = json.loads(zoo_here("runs", "--json").stdout)
+    assert [row["kind"] for row in listed] == ["search", "run", "run"]
+    assert listed[0]["best"] == best["parameters"] and listed[0]["trials"] == 8
+    assert listed[0]["loss"] == best["loss"]
     # A complete search is shown again, and nothing is done twice.
     shown = zoo_here("tune", "--resume", "latest", "--json")
     assert len(json.loads(shown.stdout)["trials"]) == 8
@@ -157,6 +163,24 @@ def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     assert best["lr"] == 0.01
     number = rows[1].split()[0]
     zoo_here("evaluate", str(sweep / "trials" / f"{int(number):03d}"))
+    named = f"{sweep.name}/trials/{int(number):03d}"
+    assert json.loads((tmp_path / "runs" / named / "run.json").read_text())["name"] == named
+    # Its report can be written again, also when it is not finished.
+    (sweep / "report.md").unlink()
+    done = zoo_here("report", "latest", "--json")
+    assert json.loads(done.stdout)["report"] == f"runs/{sweep.name}/report.md"
+    assert "| run | lr | optimizer |" in (sweep / "report.md").read_text()
+    assert "| ---: | ---: | --- |" in (sweep / "report.md").read_text()
+    search, lines = Search(sweep), (sweep / "trials.jsonl").read_text().splitlines()
+    search.best_file.unlink()
+    search.update(status="interrupted")
+    search.trials_file.write_text(lines[0] + "\n")
+    zoo_here("report", sweep.name)
+    text = (sweep / "report.md").read_text()
+    assert "**Not finished**: interrupted." in text and "best recipe" not in text
+    search.trials_file.unlink()
+    done = zoo_here("report", sweep.name, status=2)
+    assert f"zoo sweep --resume runs/{sweep.name} continues it" in done.stderr
 
 
 @pytest.mark.parametrize(

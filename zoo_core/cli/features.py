@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,14 @@ from zoo_core.cli import options
 from zoo_core.cli.output import Answer, group, note, print_fields, print_table
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.features import FeatureFile, beyond, export_features, find_features, kept
+from zoo_core.io.blocks import Progress
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError, UsageError
 from zoo_core.spec.registry import registry
-from zoo_core.spec.settings import choose_recipe, override, parse_settings
+from zoo_core.spec.settings import choose_recipe, flat, override, parse_settings
+
+SHOWN = 8  # letters of a digest
+LOOKS = ("dataset", "split", "view", "backbone", "stored", "pixels", "dtype")  # of a row
 
 complete_features = options.completion(lambda ctx: [file.id for file in kept()])
 ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete_features)
@@ -41,17 +46,22 @@ def list_() -> Answer:
     Example:
       zoo features list --json
     """
-    rows = [about(file) for file in kept()]
+    files = kept()
+    rows = [about(file) for file in files]
+    tell_apart(rows, [file.progress() for file in files])
 
     def show() -> None:
         for row in rows:
             row["size"] = size(row["bytes"])
+            row["id"], row["differs"] = row["id"][:SHOWN], as_words(row.get("differs", {}))
             if "used" in row:  # people read their own time, programs the one that all share
                 row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
-        columns = ["id", "dataset", "split", "view", "backbone", "#pixels", "#images", "#width",
-                   "dtype", "#size", "used", "state"]  # fmt: skip
+        columns = ["id", "dataset", "split", "view", "backbone", "#stored", "#pixels", "#images",
+                   "#width", "dtype", "#size", "used", "state"]  # fmt: skip
+        columns += ["differs"] * any(row["differs"] for row in rows)
         empty = "There are no features yet; training a frozen model computes them."
-        print_table(columns, rows, empty=empty)
+        same = [name for name in ("dtype", "view") if len({row.get(name) for row in rows}) == 1]
+        print_table(columns, rows, [*same, "#width", "used", "#images", "#size"], empty)
         if rows:
             note(f"{size(sum(row['bytes'] for row in rows))} in all.")
 
@@ -195,6 +205,7 @@ def about(file: FeatureFile) -> dict[str, Any]:
         "split": key["split"],
         "view": key["view"],
         "backbone": key["backbone"],
+        "stored": key["preprocess"].get("stored_size") or key["preprocess"]["size"],
         "pixels": key["preprocess"]["size"],
         "images": progress.rows,
         "width": progress.about["width"],
@@ -202,6 +213,25 @@ def about(file: FeatureFile) -> dict[str, Any]:
         "used": datetime.fromtimestamp(file.last_used, UTC).isoformat(timespec="seconds"),
         "state": "complete" if complete else f"{progress.done:,} of {progress.rows:,}",
     }
+
+
+def tell_apart(rows: Sequence[dict[str, Any]], known: Sequence[Progress | None]) -> None:
+    """Add what else differs in the keys of rows that would look the same."""
+    alike: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, str]]]] = {}
+    for row, progress in zip(rows, known, strict=True):
+        if progress is not None:
+            looks = tuple(row[name] for name in LOOKS)
+            alike.setdefault(looks, []).append((row, flat(progress.key)))
+    for members in alike.values():
+        for name in dict.fromkeys(name for _, key in members for name in key):
+            if len({key.get(name) for _, key in members}) > 1:
+                for row, key in members:
+                    row.setdefault("differs", {})[name] = key.get(name, "")
+
+
+def as_words(settings: Mapping[str, str]) -> str:
+    """`preprocess.interpolation=bicubic weights=0a1b2c3d`: of a digest its beginning."""
+    return " ".join(f"{k}={v[:SHOWN] if len(v) == 64 else v}" for k, v in settings.items())
 
 
 def parse_size(text: str) -> int:

@@ -39,6 +39,13 @@ def _runs(ctx: click.Context) -> list[str]:
     return ["latest", *(run.name for run in Run.every(runs_root(ctx.params.get("runs"))))]
 
 
+def _any(ctx: click.Context) -> list[str]:
+    from zoo_core.runs.run import runs_and_searches, runs_root
+
+    root = runs_root(ctx.params.get("runs"))
+    return ["latest", *(one.name for one in runs_and_searches(root))]
+
+
 def _weights(ctx: click.Context) -> list[str]:
     from zoo_core.weights.manifest import all_weights
 
@@ -49,6 +56,7 @@ complete_models = completion(lambda ctx: _labels("models"))
 complete_engines = completion(lambda ctx: _labels("engines"))
 complete_datasets = completion(lambda ctx: _labels("datasets"))
 complete_runs = completion(_runs)
+complete_any = completion(_any)
 complete_weights = completion(_weights)
 complete_trained = completion(lambda ctx: [*_runs(ctx), *_weights(ctx)])
 

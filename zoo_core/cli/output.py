@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from textwrap import wrap
 from typing import Any
@@ -97,13 +97,14 @@ def note(sentence: str) -> None:
 def print_table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object] | Mapping[str, object]],
-    spare: Sequence[str] = (),
+    spare: Sequence[str | tuple[str, ...]] = (),
     empty: str = "",
 ) -> None:
     """Print rows, sequences or mappings, as a table. Columns named #NAME are aligned to the right.
 
-    A terminal that is too narrow does without the `spare` columns, the first of them first. Where
-    there are no rows, `empty` says so on standard error.
+    A terminal that is too narrow does without the `spare` columns, the first of them first; those
+    of a tuple move into the last column, as NAME=VALUE. Where there are no rows, `empty` says so on
+    standard error.
     """
     if empty and not rows:
         note(empty)
@@ -121,8 +122,12 @@ def print_table(
 
         # The last column, a summary or a path, is broken into lines where room is short; the
         # others are not: a figure is never cut.
-        for column in (None, *spare):
-            fixed = [other for other in fixed if other != column]
+        for step in ((), *spare):
+            gone = (step,) if isinstance(step, str) else step
+            if gone is step:
+                table[last] = tuple(_folded(table, last, gone))
+                widths[last] = max(map(width, table[last]))
+            fixed = [other for other in fixed if other not in gone]
             room = shutil.get_terminal_size().columns - sum(widths[f] + 2 for f in fixed)
             if room >= min(LEAST_ROOM, widths[last]):
                 break
@@ -136,6 +141,14 @@ def print_table(
         lines += [" " * width(start) + part for part in parts[1:]]
     lines[0] = click.style(lines[0].rstrip(), bold=True)  # click takes the style away in a pipe
     click.echo("\n".join(map(str.rstrip, lines)))
+
+
+def _folded(table: Mapping[str, Sequence[str]], last: str, gone: Sequence[str]) -> Iterator[str]:
+    """The cells of the last column, with those of the columns that move there."""
+    yield table[last][0]
+    for i, cell in enumerate(table[last][1:], 1):
+        words = (f"{c.lstrip('#')}={table[c][i]}" for c in gone if table[c][i] not in ("-", ""))
+        yield "; ".join(filter(None, (cell, " ".join(words))))
 
 
 def print_fields(fields: Mapping[str, object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,12 +12,15 @@ from typing import Any
 import click
 
 from zoo_core.cli import options
-from zoo_core.cli.output import Answer, Group, command, group, note, print_table
-from zoo_core.io.console import duration, figure, label, percent, size, warn
-from zoo_core.io.errors import UsageError, os_errors
-from zoo_core.runs.run import Run, runs_root
-from zoo_core.runs.summary import QUIET, Summary, labels, read_curves, summarize, summarize_any
+from zoo_core.cli.output import Answer, Group, command, group, note, print_table, say
+from zoo_core.io.console import duration, figure, label, numeric, percent, size
+from zoo_core.io.errors import UnknownName, UsageError, ZooError, os_errors
+from zoo_core.runs.compare import Comparison, Row, compare, row_of, row_of_weights
+from zoo_core.runs.run import Run, find_any, runs_and_searches, runs_root
+from zoo_core.runs.summary import QUIET, Summary, summarize_any
+from zoo_core.spec.settings import as_typed
 
+MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
 MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
 
@@ -29,6 +32,10 @@ class TextOrCommand(Group):
         ctx.allow_interspersed_args = not chosen  # so that --json may follow TEXT
         return super().parse_args(ctx, ["", *args] if chosen else args)
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """None for the usage of `remove`, which would begin with `zoo runs [TEXT]`."""
+        return super().get_params(ctx) if ctx.command is self else []
+
 
 @group(
     cls=TextOrCommand, invoke_without_command=True, subcommand_metavar="", json_help="Print JSON."
@@ -37,48 +44,70 @@ class TextOrCommand(Group):
 @options.runs_option
 @click.pass_context
 def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | None:
-    """List the runs, newest last.
+    """List the runs and searches, newest last.
 
-    TEXT is a pattern such as "cnn-*", or a word to look for in name, model, dataset and status.
+    TEXT is a pattern such as "cnn-*", or a word to look for in name, model, dataset, status and
+    kind, which is run, search or sweep.
 
     Examples:
       zoo runs "cnn-*"
       zoo runs interrupted --json
+      zoo runs sweep
       zoo runs remove cnn-cifar10-20261116T101500Z
     """
     if ctx.invoked_subcommand:
         return None
     root = runs_root(runs)
-    every = [summarize_any(run) for run in Run.every(root)]
-    found = [s for s in every if options.matches(text, s.run, s.model, s.dataset, s.shown_status)]
+    every = [summarize_any(one) for one in runs_and_searches(root)]
+    found = [
+        s for s in every if options.matches(text, s.run, s.model, s.dataset, s.shown_status, s.kind)
+    ]
     empty = f"None of the {len(every)} runs in {root} matches."
     if not every:
         empty = f"There are no runs in {root}. zoo train MODEL makes one."
 
     def show() -> None:
+        trained = [s for s in found if s.kind == "run"]
+        searches = [s for s in found if s.kind != "run"]
         # A column that is empty, or that the accuracy makes needless, takes room for nothing.
-        generative = any(s.accuracy is None and s.loss is not None for s in found)
-        classifying = any(s.accuracy is not None for s in found)
+        generative = any(s.accuracy is None and s.loss is not None for s in trained)
+        classifying = any(s.accuracy is not None for s in trained)
         figures = ["#loss"] * generative + ["#accuracy"] * (classifying or not generative)
-        columns = ["run", "model", "dataset", "status", "#epochs", *figures, "#time"]
-        # The name of a run says its model and dataset.
-        print_table(columns, [cells(s) for s in found], spare=("dataset", "model"), empty=empty)
+        columns = ["run", "model", "dataset", "status", "#epochs", "#time", *figures]
+        narrow = ["dataset", "model"]  # do without these: the name says them
+        if trained or not searches:
+            rows = [cells(s) for s in trained]
+            print_table(columns, rows, [*narrow, "#epochs", "#time"], empty)
+        if searches:
+            click.echo("\n" * bool(trained), nl=False)
+            columns = ["search", "model", "dataset", "status", "#trials", "#time"]
+            columns += ["#loss", "#accuracy", "best"]
+            rows = [cells(s) for s in searches]
+            print_table(columns, rows, [*narrow, "#time", "#accuracy", "#loss"])
         for s in found:
             if s.error:
                 click.echo(f"\n{s.run} is {s.status}: {s.error.rstrip('.')}.")
-        if any(s.shown_status == "running?" for s in found):
-            why = "Either it is slow, or it was killed; zoo train --resume RUN continues it."
+        if quiet := [s for s in found if s.shown_status == "running?"]:
+            commands = sorted({MADE_BY[s.kind] for s in quiet})
+            resume = " or ".join(f"zoo {name} --resume NAME" for name in commands)
+            why = f"Either it is slow, or it was killed; {resume} continues it."
             note(f"\nrunning?: nothing was written for {QUIET // 60} minutes. {why}")
 
     return Answer(found, show)
 
 
 def cells(summary: Summary) -> dict[str, object]:
-    """A summary as people read it, by the columns of both tables."""
-    # Figures of training images, or of those that decided when to stop, are marked as such.
-    other = f" ({summary.split})" if summary.split not in ("test", "") else ""
+    """A summary as people read it, by the columns of all tables."""
+    best = (summary.best or {}).items()
+    # Figures of training images, or of those that decided when to stop, are marked as such; those
+    # of a search always are the latter.
+    marked = summary.split not in ("test", "") and summary.kind != "search"
+    other = f" ({summary.split})" if marked else ""
     return {
         "run": summary.run,
+        "search": summary.run,
+        "trials": None if summary.trials is None else f"{summary.trials}/{summary.planned}",
+        "best": " ".join(f"{name}={as_typed(value)}" for name, value in best) or None,
         "model": summary.model or None,
         "dataset": summary.dataset or None,
         "status": summary.shown_status,
@@ -97,47 +126,65 @@ def known(value: float | None, form: Callable[[Any], str]) -> str | None:
     return None if value is None else form(value)
 
 
-@runs_command.command(json_help="")
+@runs_command.command()
 @click.argument("references", metavar="RUN...", nargs=-1, required=True,
-                shell_complete=options.complete_runs)  # fmt: skip
+                shell_complete=options.complete_any)  # fmt: skip
 @options.runs_option
 @options.yes_option
-def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> None:
-    """Delete runs with all that is in them: weights, metrics, report.
+def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> Answer:
+    """Delete runs or searches.
 
-    Example:
+    All that is in them is deleted: weights, metrics, trials, report. RUN is a path, a name of
+    `zoo runs`, or latest, the newest run or search.
+
+    Examples:
       zoo runs remove latest --yes     without asking
+      zoo runs remove tune-mlp-cifar10-20261116T101500Z
     """
-    found = [Run.find(reference, runs) for reference in references]
-    for run in found:
-        if summarize_any(run).shown_status == "running":
-            raise UsageError(f"{run.name} is still running", "stop it with Ctrl-C first")
-    names = ", ".join(str(run.path) for run in found)
+    found = {one.path: one for one in (find_any(reference, runs) for reference in references)}
+    for one in found.values():
+        if summarize_any(one).shown_status == "running":
+            raise UsageError(f"{one.name} is still running", "stop it with Ctrl-C first")
+    sizes = {path: bytes_in(path) for path in found}
     if not yes:
+        names = ", ".join(f"{path} ({size(used)})" for path, used in sizes.items())
         click.confirm(f"Delete {names}?", abort=True, err=True)
-    for run in found:
-        with os_errors(f"{run.path} could not be deleted"):
-            shutil.rmtree(run.path)
-        click.echo(f"Deleted {run.path}.")
+    for path, used in sizes.items():
+        with os_errors(f"{path} could not be deleted"):
+            shutil.rmtree(path)
+        say(f"Deleted {path}, {size(used)}.")
+    return Answer([{"path": path, "bytes": used} for path, used in sizes.items()])
+
+
+def bytes_in(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 @command()
-@click.argument("run", shell_complete=options.complete_runs)
+@click.argument("run", shell_complete=options.complete_any)
 @options.runs_option
 def report_command(run: str, runs: Path | None) -> Answer:
-    """Write the report of a run again.
+    """Write the report of a run or a search again.
 
-    RUN is a path, a name in the runs folder, or latest; it may still be running. The report is
-    report.md in the run directory; its plots are in pictures/ beside it.
+    RUN is a path, a name of `zoo runs`, or latest, the newest run or search; it may still be
+    running. The report is report.md in its directory; the plots are in pictures/ beside it.
 
     Examples:
       zoo report runs/cnn-cifar10-20261116T101500Z
+      zoo report tune-mlp-cifar10-20261116T101500Z
       zoo report latest --json     the paths of all that was written
     """
-    from zoo_core.report.write import build_report
+    found = find_any(run, runs)
+    if isinstance(found, Run):
+        from zoo_core.report.write import build_report
 
-    found = Run.find(run, runs)
-    report = build_report(found)
+        report = build_report(found)
+    else:
+        from zoo_core.tune.report import write_search_report
+        from zoo_core.tune.search import Search
+
+        search = Search(found.path)
+        report = write_search_report(search, search.plan())
     document = {"run": found.path, "report": report.path, "plots": report.plots}
     return Answer(document, str(report.path), remarks=report.remarks)
 
@@ -150,57 +197,94 @@ def report_command(run: str, runs: Path | None) -> Answer:
 def compare_command(references: tuple[str, ...], output: Path, runs: Path | None) -> Answer:
     """Compare runs in one table and one plot.
 
-    RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name. The best
-    accuracy comes first; unfinished runs are shown up to their last epoch.
+    RUN is a path, a name in the runs folder, latest (the newest run), or weights: cnn.cifar10,
+    hf:org/name. What is not a run, a search for example, is skipped. Settings that differ are
+    columns. The best accuracy comes first; unfinished runs are shown up to their last epoch. Runs
+    that cannot be compared, because they have different datasets or tasks, get a table and a plot
+    for each group.
 
     Examples:
+      zoo compare runs/*
       zoo compare runs/*cifar10*
       zoo compare cnn-cifar10-20261116T101500Z latest -o cnn.png
     """
-    found = {one.path: (one, run) for one, run in (summary_of(text, runs) for text in references)}
-    if len(found) < 2:
+    found = (row_for(reference, runs) for reference in references)
+    rows = {row.summary.path: row for row in found if row}
+    if len(rows) < 2:
         raise click.UsageError("a comparison needs two runs; zoo runs lists them")
-    ranked = sorted(found.values(), key=lambda one: rank(one[0]))
-    plot = draw(output, [(summary, run) for summary, run in ranked if run is not None])
-    summaries = [summary for summary, _ in ranked]
-    remarks = remarks_on(summaries)
-    # A manifest knows the name of a dataset, and a run its digest as well.
-    digests = {(s.dataset, s.digest) for s in summaries if s.digest}
-    if len(digests) > 1 or len({s.dataset for s in summaries}) > 1:
-        warn("these runs are on different datasets; their figures do not compare.")
-    if len({s.task for s in summaries if s.task}) > 1:
-        warn("these runs have different tasks; their losses do not compare.")
+    groups = compare(rows.values())
+    plots = [draw(output, number, one) for number, one in enumerate(groups, 1)]
 
     def show() -> None:
-        further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
-        rows = []
-        for s, remark in zip(summaries, remarks, strict=True):
-            more = {label(n): known(s.figures.get(n), partial(figure, n)) for n in further}
-            rows.append({**cells(s), **more, "note": remark})
-        figures = [] if further and all(s.accuracy is None for s in summaries) else ["#accuracy"]
-        figures += [f"#{label(name)}" for name in further]
-        columns = ["model", "run", "dataset", "#parameters", "#size", "#epochs", "#time"]
-        columns += ["#images/s", "#ms/image", "#loss", *figures, "note"]
-        # A narrow terminal does without the names of runs of different models and the one dataset.
-        several = {title: len({row[title] for row in rows}) for title in ("model", "dataset")}
-        spare = ["run"] * (several["model"] == len(rows)) + ["dataset"] * (several["dataset"] == 1)
-        print_table(columns, rows, spare)
-        if plot is not None:
-            click.echo(f"\nPlot: {plot}")
+        for number, (one, plot) in enumerate(zip(groups, plots, strict=True)):
+            if len(groups) > 1:
+                click.echo("\n" * bool(number), nl=False)
+                click.secho(one.title, bold=True)
+            show_comparison(one)
+            if plot is not None:
+                click.echo(f"\nPlot: {plot}")
 
-    rows = [asdict(s) | {"note": note} for s, note in zip(summaries, remarks, strict=True)]
-    return Answer({"runs": rows, "plot": plot}, show)
+    remarks = []
+    for one in groups:
+        if one.unlike and any(row.summary.loss is not None for row in one.rows):
+            what = f"{', '.join(one.unlike)} {'differs' if len(one.unlike) == 1 else 'differ'}"
+            remarks.append(f"{one.title}: the loss has no column, because {what}.")
+    document = [
+        asdict(row.summary)
+        | {"group": one.title, "note": row.note}
+        | {"settings": {name: row.settings.get(name) for name in one.apart}}
+        for one in groups
+        for row in one.rows
+    ]
+    return Answer(
+        {"runs": document, "plots": [plot for plot in plots if plot]}, show, remarks=remarks
+    )
 
 
-def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
-    """A row of the table: a run's, or what a manifest says about weights, which have no curves."""
+def show_comparison(one: Comparison) -> None:
+    """One table: what was measured, and the settings that differ."""
+    summaries = [row.summary for row in one.rows]
+    further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
+    # How many epochs a run has done has a column anyway.
+    apart = [name for name in one.apart if name != "epochs"]
+    rows = []
+    for row in one.rows:
+        more = {label(n): known(row.summary.figures.get(n), partial(figure, n)) for n in further}
+        settings = {name: row.settings.get(name) for name in apart}
+        rows.append({**settings, **cells(row.summary), **more, "note": row.note})
+    figures = [] if one.unlike else ["#loss"]
+    figures += ["#accuracy", *(f"#{label(name)}" for name in further)]
+    numbers = {name: numeric(row.settings.get(name) for row in one.rows) for name in apart}
+    differing = [f"#{name}" if numbers[name] else name for name in apart]
+    columns = ["model", "run", "dataset", *differing, "#parameters", "#size", "#epochs", "#time"]
+    columns += ["#images/s", "#ms/image", *figures]
+    columns = [c for c in columns if any(row[c.lstrip("#")] is not None for row in rows)] + ["note"]
+    # The name of a run says its model and dataset; a model that only one run has says which run.
+    name = "run" if len({s.model for s in summaries}) == len(summaries) else "model"
+    spare = ["dataset", "#size", "#images/s", "#ms/image", "#parameters", name, "#time"]
+    last = [f"#{label(name)}" for name in reversed(further)] + ["#loss"] * ("#accuracy" in columns)
+    print_table(columns, rows, [*spare, tuple(differing), "#epochs", *last])
+
+
+def row_for(reference: str, runs: Path | None) -> Row | None:
+    """A run, or what a manifest says about weights; None: what is there is not a run."""
+    from zoo_core.spec.registry import registry
     from zoo_core.weights.references import published
 
     weights = published(reference)
     if weights is None:
-        run = Run.find(reference, runs)
-        return summarize(run), run
+        try:
+            return row_of(Run.find(reference, runs))
+        except UnknownName:
+            raise  # a word that means nothing; a glob gives what is there
+        except ZooError as error:
+            note(f"Skipped: {error}" + (f"; {error.hint}." if error.hint else "."))
+            return None
     figures = {name.partition("_")[2]: value for name, value in weights.metrics.items()}
+    try:
+        task = registry().models.get(f"{weights.plugin}/{weights.model}").task
+    except UnknownName:
+        task = weights.model
     summary = Summary(
         run=weights.name,
         path=weights.sources[0] if weights.sources else weights.sha256,
@@ -212,45 +296,30 @@ def summary_of(reference: str, runs: Path | None) -> tuple[Summary, Run | None]:
         split=next(iter(weights.metrics), "test").partition("_")[0],
         loss=figures.get("loss"),
         accuracy=figures.get("accuracy"),
+        figures={n: v for n, v in figures.items() if n not in ("loss", "accuracy", "top5")},
+        task=task,
     )
-    return summary, None
+    return row_of_weights(summary, weights.recipe, weights.config)
 
 
-def rank(summary: Summary) -> tuple[float, float]:
-    """The most accurate first, then by loss; what has neither comes last."""
-    loss = float("inf") if summary.loss is None else summary.loss
-    return -1.0 if summary.accuracy is None else -1 - summary.accuracy, loss
-
-
-def remarks_on(summaries: Sequence[Summary]) -> list[str]:
-    """What to know about each row; the best is the best complete run on its dataset."""
-    remarks, seen = [], set()
-    for summary in summaries:
-        words = [] if summary.status == "complete" else [summary.shown_status]
-        if summary.split not in ("test", "") and summary.loss is not None:
-            words.append(f"measured on {summary.split}")
-        elif summary.status == "complete" and summary.accuracy is not None:
-            if summary.dataset not in seen:
-                words.append("best")
-            seen.add(summary.dataset)
-        remarks.append(", ".join(words))
-    return remarks
-
-
-def draw(output: Path, drawn: Sequence[tuple[Summary, Run]]) -> Path | None:
-    """Draw the curves of all runs, if there is matplotlib to draw with."""
-    if not drawn:
+def draw(output: Path, number: int, one: Comparison) -> Path | None:
+    """Draw the curves of a group, if there are any, and matplotlib to draw with."""
+    drawn = []
+    for name, row in zip(one.labels, one.rows, strict=True):
+        curves = {m: c for m, c in (row.curves or {}).items() if m != "loss" or not one.unlike}
+        if curves:
+            drawn.append((name, curves, row.summary.seconds, row.summary.accuracy))
+    every = [set(curves) for _, curves, *_ in drawn]
+    always = any({"loss", "accuracy"} & names for names in every)
+    if not every or not (always or set.intersection(*every)):
         return None
     try:
         from zoo_core.report.plots import Line, draw_comparison
     except ImportError:
         note("No plot without matplotlib: pip install 'zoo-core[report]'")
         return None
-    names = labels([run.read() for _, run in drawn], [run.name for _, run in drawn])
-    lines = [
-        Line(name, read_curves(run), summary.seconds, summary.accuracy)
-        for name, (summary, run) in zip(names, drawn, strict=True)
-    ]
+    if number > 1:
+        output = options.free_name(output.with_stem(f"{output.stem}-{number}"))
     with os_errors(f"{output} could not be written"):
-        draw_comparison(output, lines)
+        draw_comparison(output, [Line(*given) for given in drawn])
     return output

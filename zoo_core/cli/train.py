@@ -201,7 +201,9 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
     final = document.get("result") or {}
 
     def show() -> None:
-        print_table(*table_of(plan, result.trials, document["dataset"]["classes"]))
+        columns, rows = table_of(plan, result.trials, document["dataset"]["classes"])
+        axes = tuple(c for c in columns if c.lstrip("#") in result.best.parameters)
+        print_table(columns, rows, ["from", "#time", "#best epoch", axes, "#epochs"])
         epochs = sum(trial.epochs for trial in result.trials)
         best = settings_text(result.best.parameters)
         click.echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: {best}.")

@@ -5,10 +5,11 @@ The library speaks through the logger `zoo`, which it does not configure; the co
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,14 @@ def named(name: str, value: float) -> str:
     if name == "images_per_second":
         return f"{value:,.0f} images/s"
     return f"{label(name)} {figure(name, value)}"
+
+
+def numeric(texts: Iterable[str | None]) -> bool:
+    """Whether a column of a table has numbers only, which are aligned to the right."""
+    try:
+        return all(math.isfinite(float(text)) for text in texts if text is not None)
+    except ValueError:
+        return False
 
 
 def percent(fraction: float) -> str:

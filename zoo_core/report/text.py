@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,11 +98,11 @@ def opening(facts: Facts) -> list[str]:
         head += ": not finished"
     elif summary.accuracy is not None:
         head += f": {percent(summary.accuracy)} on the {summary.split} set"
-    command = f"`{document.get('command')}`"
-    parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {command}"]
+    typed = f"`{document.get('command')}`"
+    parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {typed}"]
     if summary.status != "complete":
         done = f": {summary.epochs} of {summary.planned} epochs done" if summary.planned else ""
-        end = f". `zoo train --resume {summary.run}` continues it."
+        end = f". `zoo train --resume {shlex.quote(summary.path)}` continues it."
         end = ", still running." if summary.shown_status == "running" else end
         parts.append(f"**Not finished**{done}{end}")
     if summary.error:
@@ -150,7 +152,7 @@ def class_tables(facts: Facts) -> list[str]:
     found = mixups(facts.classes, facts.confusion)[:10]
     lines = [f"- {plain(a)} taken for {plain(b)}: {n:,} (of {of:,})" for a, b, n, of in found]
     confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
-    return [table(rows, ("class", "accuracy", "images")), *confusions]
+    return [table(rows, ("class", "#accuracy", "#images")), *confusions]
 
 
 def plots_of_others(run: Run) -> list[str]:
@@ -191,13 +193,20 @@ def reproduce(facts: Facts) -> list[str]:
         rows[weights["file"]] = f"sha256 `{weights['sha256']}`"
     environment = (document.get("environment") or {}).items()
     rows |= {key: str(value) for key, value in environment if key not in HARDWARE}
-    return ["In this folder:", "```\nzoo train --config run.json\n```", table(rows.items())]
+    return [*command(facts.run.path, facts.run.again), table(rows.items())]
+
+
+def command(path: Path, line: str) -> list[str]:
+    """A command with this path in it, and where to type it."""
+    where = "In any folder:" if path.is_absolute() else f"In the folder with `{path}`:"
+    return [where, f"```\n{line}\n```"]
 
 
 def table(rows: Iterable[Sequence[str]], titles: Sequence[str] = ("", "")) -> str:
-    """A Markdown table. Columns with a title are numbers, but for the first."""
-    rule = ["---", *("---:" if title else "---" for title in titles[1:])]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (titles, rule, *rows))
+    """A Markdown table. Columns with a title #NAME are aligned to the right."""
+    rule = ["---:" if title.startswith("#") else "---" for title in titles]
+    names = [title.removeprefix("#") for title in titles]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (names, rule, *rows))
 
 
 def plain(text: str) -> str:

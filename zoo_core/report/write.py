@@ -7,6 +7,7 @@ report. What the report says is in text.py, what its plots look like in plots.py
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ class Plotter:
     def draw_all(self) -> list[str]:
         """The names of the files; those of an earlier report go."""
         if importlib.util.find_spec("matplotlib") is None:
-            again = f"`zoo report {self.facts.run.name}`"
+            again = f"`zoo report {shlex.quote(str(self.facts.run.path))}`"
             told = f"Plots need matplotlib: `pip install 'zoo-core[report]'`, then {again}."
             self.facts.remarks.append(told)
             return []

@@ -1,18 +1,19 @@
-"""A run directory: what was asked for, what happened, and the weights that came out.
+"""Directories of runs and searches: what was asked for, what happened, and what came out.
 
-docs/runs.md describes the files. Nothing here knows a framework.
+docs/runs.md and docs/search.md describe the files. Nothing here knows a framework.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from zoo_core.io.console import say
 from zoo_core.io.documents import read_document, write_document
@@ -80,8 +81,14 @@ class Directory:
     def every(cls, root: Path, command: str = "train") -> list[Self]:
         """Those in a folder that a command made, oldest first."""
         folders = "*" if command == "train" else f"{command}-*"
-        found = [cls(path.parent) for path in root.glob(f"{folders}/{cls.document}")]
-        return sorted(found, key=lambda one: (one.name.rsplit("Z", 1)[0][-15:], one.name))
+        return in_order(cls(path.parent) for path in root.glob(f"{folders}/{cls.document}"))
+
+    @classmethod
+    def at(cls, reference: str, root: Path) -> Self | None:
+        """The one with this name in the runs folder, or at this path."""
+        path = Path(reference)
+        both = (root / path, path if path.name not in ("", "..") else path.resolve())
+        return next((cls(one) for one in both if (one / cls.document).is_file()), None)
 
     @classmethod
     def find(cls, reference: str, root: Path | None = None, command: str = "train") -> Self:
@@ -92,15 +99,16 @@ class Directory:
             if every:
                 return every[-1]
             raise UsageError(f"there is no {cls.kind} in {root}", f"zoo {command} MODEL makes one")
-        for found in (cls(root / reference), cls(Path(reference))):
-            if found.settings_file.is_file():
-                return found
-        if Path(reference).is_dir():
+        if found := cls.at(reference, root):
+            return found
+        for other in (Run, SearchFolder):
+            if wrong := other.at(reference, root):
+                what = f"{wrong.path} is a {other.kind}, not a {cls.kind}"
+                raise UsageError(what, f"zoo report {shlex.quote(str(wrong.path))} shows it")
+        if Path(reference).exists():
             what = f"{reference} is not a {cls.kind}: it has no {cls.document}"
             raise UsageError(what, "a folder of published weights is written file:FOLDER")
-        names = [one.name for one in every]
-        hint = did_you_mean(reference, names, "zoo runs lists them; --runs chooses the folder")
-        raise UnknownName(f"there is no {cls.kind} {reference!r} in {root}", hint)
+        raise no_such(cls.kind, reference, root, every)
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,19 @@ class Run(Directory):
     checkpoints = Inside("checkpoints")  # what a resume needs; removed when the run is complete
     model_file = Inside("model.safetensors")
     predictions_file = Inside("predictions.safetensors")  # of the test set, for the report
+
+    @property
+    def name(self) -> str:
+        """That of its directory; a trial's is `SEARCH/trials/NNN`, which finds it as well."""
+        *_, search, trials, number = ("", "", *self.path.absolute().parts)
+        return f"{search}/{trials}/{number}" if trials == "trials" else number
+
+    @property
+    def again(self) -> str:
+        """The command that trains the same once more, beside this run, from the folder now."""
+        root = self.path.parent.parent.parent if "/" in self.name else self.path.parent
+        command = ["zoo", "train", "--config", str(self.settings_file)]
+        return shlex.join(command + ["--runs", str(root)] * (root != runs_root()))
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without a last one that a kill cut short."""
@@ -149,6 +170,49 @@ class Run(Directory):
                 return run
         hint = "zoo train MODEL makes one"
         raise UsageError(f"there is no trained run in {runs_root(root)}", hint)
+
+
+@dataclass(frozen=True)
+class SearchFolder(Directory):
+    """The directory of a search or a sweep, for those that only look at it."""
+
+    kind: ClassVar[str] = "search"
+    document: ClassVar[str] = "search.json"
+
+    trials_file = Inside("trials.jsonl")  # one line for each trial that has ended
+    best_file = Inside("best.toml")  # the best recipe, for zoo train --config
+
+
+Found = TypeVar("Found", bound=Directory)
+
+
+def in_order(found: Iterable[Found]) -> list[Found]:
+    """Oldest first, by the time in their names."""
+    return sorted(found, key=lambda one: (one.name.rsplit("Z", 1)[0][-15:], one.name))
+
+
+def runs_and_searches(root: Path) -> list[Run | SearchFolder]:
+    """All in a folder, oldest first."""
+    return in_order([*Run.every(root), *SearchFolder.every(root)])
+
+
+def find_any(reference: str, root: Path | None = None) -> Run | SearchFolder:
+    """The run or search that a person means; `latest` is the newest of both."""
+    root = runs_root(root)
+    every = runs_and_searches(root)
+    if reference == "latest" and every:
+        return every[-1]
+    if found := SearchFolder.at(reference, root):
+        return found
+    if reference == "latest" or Path(reference).exists() or Run.at(reference, root):
+        return Run.find(reference, root)
+    raise no_such("run or search", reference, root, every)
+
+
+def no_such(kind: str, reference: str, root: Path, every: Sequence[Directory]) -> UnknownName:
+    names = [one.name for one in every]
+    hint = did_you_mean(reference, names, "zoo runs lists them; --runs chooses the folder")
+    return UnknownName(f"there is no {kind} {reference!r} in {root}", hint)
 
 
 def runs_root(chosen: Path | None = None) -> Path:

@@ -1,10 +1,11 @@
-"""What the files of a run say: a summary for tables, curves, scores by class.
+"""What the files of a run or a search say: a summary for tables, curves, scores by class.
 
 Plain Python on purpose: `zoo runs` reads hundreds of runs and waits for no numpy.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,8 +15,7 @@ from typing import Any, NamedTuple
 
 from zoo_core.io.errors import ZooError
 from zoo_core.io.targets import describe
-from zoo_core.runs.run import Run
-from zoo_core.spec.settings import what_it_sets
+from zoo_core.runs.run import Directory, Run, SearchFolder
 
 SPLITS = ("train", "validation", "test")
 QUIET = 600  # seconds without a written byte after which a running run may be a dead one
@@ -26,16 +26,19 @@ Confusion = Sequence[Sequence[int]]  # rows are true classes, columns predicted 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """One run as one row. None is what the run does not say, or not yet."""
+    """One run or search as one row. None is what it does not say, or not yet."""
 
     run: str
     path: str
+    kind: str = "run"  # or search, or sweep
     status: str = "damaged"
     model: str = ""
     dataset: str = ""
     digest: str = ""  # of the dataset
     epochs: int | None = None  # done
-    planned: int | None = None  # None: it is trained in one go
+    planned: int | None = None  # epochs, of a search trials; None: it is trained in one go
+    trials: int | None = None  # of a search, ended
+    best: Mapping[str, Any] | None = None  # the parameters of its best trial, once it is complete
     parameters: int | None = None  # trainable
     bytes: int | None = None
     seconds: float | None = None  # of training
@@ -62,8 +65,8 @@ class Summary:
 
 
 @contextmanager
-def reading(run: Run) -> Iterator[None]:
-    """Whatever is wrong with the files of a run becomes a sentence."""
+def reading(run: Directory) -> Iterator[None]:
+    """Whatever is wrong with the files of a run or search becomes a sentence."""
     try:
         yield
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -109,17 +112,50 @@ def summarize(run: Run) -> Summary:
         )
 
 
-def summarize_any(run: Run) -> Summary:
-    """As summarize, but a run that cannot be read is a row as well."""
+def summarize_search(search: SearchFolder) -> Summary:
+    """Read a search or a sweep, finished or not: its figures are those of the best trial."""
+    with reading(search):
+        document, text = search.read(), ""
+        if search.trials_file.exists():
+            text = search.trials_file.read_text(encoding="utf-8")
+        trials = [json.loads(line) for line in text.splitlines()]
+        plan, number_of_best = document["plan"], document.get("best")
+        best: dict[str, Any] = next((t for t in trials if t["number"] == number_of_best), {})
+        at_best = [line for line in best.get("curve", ()) if line["epoch"] == best["epoch"]]
+        split, scores = final_scores({}, at_best)
+        return Summary(
+            run=search.name,
+            path=str(search.path),
+            kind="sweep" if plan["kind"] == "sweep" else "search",
+            status=document["status"],
+            model=plan["model"].rpartition("/")[2],
+            dataset=document["dataset"]["name"],
+            digest=document["dataset"].get("digest") or "",
+            planned=plan["trials"],
+            trials=len(trials),
+            best=best.get("parameters"),
+            seconds=sum(trial["seconds"] for trial in trials) or None,
+            split=split,
+            loss=number(scores.get("loss")),
+            accuracy=number(scores.get("accuracy")),
+            quiet_seconds=_quiet(search) if document["status"] == "running" else None,
+        )
+
+
+def summarize_any(found: Run | SearchFolder) -> Summary:
+    """As above, but what cannot be read is a row as well."""
     try:
-        return summarize(run)
+        return summarize(found) if isinstance(found, Run) else summarize_search(found)
     except ZooError as error:
-        return Summary(run=run.name, path=str(run.path), error=str(error))
+        return Summary(run=found.name, path=str(found.path), kind=found.kind, error=str(error))
 
 
-def _quiet(run: Run) -> float:
-    files = [run.settings_file, run.metrics_file, *run.checkpoints.glob("*")]
-    return max(0.0, time.time() - max(f.stat().st_mtime for f in files if f.exists()))
+def _quiet(found: Run | SearchFolder) -> float:
+    """Seconds since a run, or a search and its trials, wrote anything."""
+    names = ("run.json", "metrics.jsonl", "checkpoints/*", "search.json", "trials.jsonl")
+    folders = [found.path, *found.path.glob("trials/*")]
+    files = [file for folder in folders for name in names for file in folder.glob(name)]
+    return max(0.0, time.time() - max(file.stat().st_mtime for file in files))
 
 
 def final_scores(
@@ -181,21 +217,6 @@ def mixups(classes: Sequence[str], confusion: Confusion) -> list[tuple[str, str,
         if count and i != j
     ]
     return sorted(found, key=lambda mixup: -mixup[2])
-
-
-def labels(documents: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
-    """A short name for each run of a comparison: the model and, if need be, what sets it apart."""
-    models = [document["model"]["name"] for document in documents]
-    placed = [f"{m} on {d['dataset']['name']}" for m, d in zip(models, documents, strict=True)]
-    recipes = [what_it_sets(document["recipe"]) for document in documents]
-    keys = dict.fromkeys(key for recipe in recipes for key in recipe)
-    apart = [key for key in keys if len({recipe.get(key) for recipe in recipes}) > 1]
-    told = []
-    for model, recipe in zip(models, recipes, strict=True):
-        words = [f"{key}={recipe[key]}" for key in apart if key in recipe]
-        told.append(" ".join(words if len(set(models)) == 1 else [model, *words]))
-    choices = [models, placed, told if len(apart) <= 3 else names]
-    return next((list(c) for c in choices if len(set(c)) == len(c)), list(names))
 
 
 def number(value: Any) -> float | None:

@@ -189,6 +189,17 @@ def what_it_sets(recipe: Mapping[str, Any]) -> dict[str, str]:
     return chosen
 
 
+def flat(settings: Mapping[str, Any]) -> dict[str, str]:
+    """All settings as one types them: `lr`, `model.dropout`."""
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{key}": as_typed(item) for key, item in value.items()}
+        else:
+            found[name] = as_typed(value)
+    return found
+
+
 def as_typed(value: Any) -> str:
     """A value as one would write it after `--set name=`."""
     if isinstance(value, list | tuple):

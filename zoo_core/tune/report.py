@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import duration, figure, named
+from zoo_core.io.console import duration, figure, named, numeric
 from zoo_core.io.engine import Piece
-from zoo_core.io.errors import os_errors
+from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.io.files import atomic_write
-from zoo_core.report.text import plain, table
+from zoo_core.report.text import command, plain, table
+from zoo_core.report.write import Report
 from zoo_core.runs.summary import curves_of, number
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import SECTIONS, as_typed
+from zoo_core.spec.settings import ALWAYS, FIELDS, SECTIONS, as_typed, choose_recipe
 from zoo_core.train.display import Bars, Display, open_bars, open_display
 from zoo_core.tune.search import Search, SearchPlan, Trial, last_scores
 
@@ -116,9 +118,13 @@ def table_of(
     """Titles and rows, best first; titles that begin with # are of numbers."""
     best = best_trial(plan, trials)
     rows: list[dict[str, object]] = []
+    numbers = {
+        axis.name: "#" * numeric(as_typed(trial.parameters[axis.name]) for trial in trials)
+        for axis in plan.axes
+    }
     for trial in ranked(plan, trials):
         row: dict[str, object] = {"#trial" if plan.kind == "tune" else "#run": trial.number}
-        row |= {f"#{name}": as_typed(value) for name, value in trial.parameters.items()}
+        row |= {f"{numbers[name]}{name}": as_typed(v) for name, v in trial.parameters.items()}
         if plan.kind == "tune":
             at_best = next((line for line in trial.curve if line["epoch"] == trial.epoch), {})
             row |= {
@@ -153,14 +159,29 @@ def _shown(name: str, value: Any) -> str | None:
 
 
 def write_recipe(search: Search, plan: SearchPlan, recipe: Recipe, best: Trial) -> None:
-    """best.toml: every field, so that it means the same whatever becomes of the model's recipes."""
-    values = asdict(recipe)
+    """best.toml: what was found, what else differs from the model's recipe, then that recipe.
+
+    The fields that nobody ever set are left out: in the model's recipe they are those of a plain
+    one, and here they are the same.
+    """
+    values, base = asdict(recipe), asdict(choose_recipe(plan.entry, plan.recipe_name))
+    plain = {name: v for name, v in values.items() if name not in SECTIONS}
+    found = {name: v for name, v in plain.items() if name in best.parameters}
+    changed = {name: v for name, v in plain.items() if v != base[name] and name not in found}
+    kept = {name: v for name, v in plain.items() if v == base[name] and name not in found}
+    kept = {name: v for name, v in kept.items() if name in (*ALWAYS, "seed") or v != FIELDS[name]}
     lines = [
         f"# The best of {search.name}: {settings_text(best.parameters)}",
-        "# zoo train --config best.toml",
-        "",
-        *(f"{name} = {_toml(value)}" for name, value in values.items() if name not in SECTIONS),
+        f"# {_config(search)}",
     ]
+    for title, fields in (
+        ("Found by the search", found),
+        ("Set for the search, or to train on everything", changed),
+        (f"As in the recipe {plan.recipe_name}; all other fields have their defaults", kept),
+    ):
+        if fields:
+            lines += ["", f"# {title}:"]
+            lines += [f"{name} = {_toml(value)}" for name, value in fields.items()]
     tables = {name: values[name] for name in SECTIONS} | {
         "run": {"model": plan.model, "dataset": plan.dataset, "recipe": plan.recipe_name}
     }
@@ -173,6 +194,11 @@ def write_recipe(search: Search, plan: SearchPlan, recipe: Recipe, best: Trial) 
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def _config(search: Search) -> str:
+    """The command that trains the best."""
+    return shlex.join(["zoo", "train", "--config", str(search.best_file)])
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
@@ -181,30 +207,39 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)  # strings, numbers, true and false are alike
 
 
-def write_search_report(search: Search, plan: SearchPlan) -> Path:
-    """report.md and pictures/, from the files of the search."""
+def write_search_report(search: Search, plan: SearchPlan) -> Report:
+    """report.md and pictures/, from the files of the search, finished or not."""
     document, trials, path = search.read(), [*search.trials().values()], search.path / "report.md"
+    if not trials:
+        hint = f"zoo {plan.kind} --resume {shlex.quote(str(search.path))} continues it"
+        raise UsageError(f"no trial of {search.path} has ended yet", hint)
     data, best = document["dataset"], ranked(plan, trials)[0]
     kind, them = ("Sweep", "Runs") if plan.kind == "sweep" else ("Search", "Trials")
     head = f"{kind} of {plan.entry.name} on {data['name']}: {settings_text(best.parameters)}"
     titles, rows = table_of(plan, trials, data["classes"])
     cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
+    status = document["status"]
+    unfinished = [] if status == "complete" else [f"**Not finished**: {status}."]
+    recipe: list[str] = []
+    if search.best_file.exists():
+        text = search.best_file.read_text(encoding="utf-8").rstrip()
+        train = command(search.path, _config(search))
+        recipe = ["## The best recipe", *train, f"```toml\n{text}\n```"]
     with os_errors(f"{search.path} could not be written"):
         plots = _draw(search.path / "pictures", plan, trials, data["classes"])
         parts = [
             f"# {plain(head)}",
             f"`{search.name}`, {document.get('created')}: `{document.get('command')}`",
+            *unfinished,
             table(_facts(plan, document, trials, best).items()),
             f"## {them}",
-            table(cells, [title.lstrip("#") for title in titles]),
+            table(cells, titles),
             *(f"![{name.removesuffix('.png')}](pictures/{name})" for name in plots),
-            "## The best recipe",
-            "In this folder, `zoo train --config best.toml` trains it.",
-            f"```toml\n{search.best_file.read_text(encoding='utf-8').rstrip()}\n```",
+            *recipe,
         ]
         with atomic_write(path) as temporary:
             temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return path
+    return Report(path, [search.path / "pictures" / name for name in plots], [])
 
 
 def _facts(
@@ -219,7 +254,9 @@ def _facts(
     digits, short = r"\d+\.\d{4,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.3g}"
     told = {
         "best": f"{settings_text(best.parameters)} (number {best.number})",
-        "best validation loss": plan.kind == "tune" and f"{best.loss:.4f} in epoch {best.epoch}",
+        "best validation loss": plan.kind == "tune"
+        and best.loss is not None
+        and f"{best.loss:.4f} in epoch {best.epoch}",
         "trained on everything": scores and f"{document['trained']}: {scores}",
         "images": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
@@ -256,6 +293,8 @@ def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int)
         from zoo_core.report.plots import Line, draw_comparison
         from zoo_core.tune import plots
     except ImportError:
+        return []
+    if all(trial.loss is None for trial in trials):
         return []
     if plan.kind == "tune":
         title = f"{plan.entry.name}: {len(trials)} trials"

@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import resolve
-from zoo_core.runs.run import FORMAT, Directory, Inside, new_run
+from zoo_core.runs.run import FORMAT, SearchFolder, new_run
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
@@ -242,14 +242,8 @@ def last_scores(lines: Lines) -> tuple[str, Mapping[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Search(Directory):
-    """One search directory."""
-
-    kind: ClassVar[str] = "search"
-    document: ClassVar[str] = "search.json"
-
-    trials_file = Inside("trials.jsonl")  # one line for each trial that has ended
-    best_file = Inside("best.toml")  # the best recipe, for zoo train --config
+class Search(SearchFolder):
+    """One search directory, for those that work in it."""
 
     def plan(self) -> SearchPlan:
         try:

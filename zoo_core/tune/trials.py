@@ -128,15 +128,16 @@ def best_epoch(lines: Lines) -> tuple[float, int] | tuple[None, None]:
 def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
     """Train and record, a failure too; what an engine runs. Reports the line of each epoch."""
     search, plan, data = Search(task.search), task.plan, with_arrays(task.data, arrays)
+    place = f"trials/{task.number:03d}"
     if search.settings_file.exists():
-        return _run_in(Run(search.path / "trials" / f"{task.number:03d}"), task, data, report)
+        return _run_in(Run(search.path / place), task, data, report)
     if plan.kind == "sweep":
         raise ZooError(
             f"{search.path} is not on the disk of {platform.node()}",
             "keep the runs of a sweep on a disk that all machines share: --runs FOLDER",
         )
     with tempfile.TemporaryDirectory(prefix="zoo-trial-") as folder:  # another machine
-        return _run_in(Run(Path(folder) / "run"), task, data, report)
+        return _run_in(Run(Path(folder, search.name, place)), task, data, report)
 
 
 def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:

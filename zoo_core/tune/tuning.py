@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import signal
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -80,7 +81,7 @@ def run_search(asked: SearchSettings) -> SearchResult:
         search.update(status="complete", best=best.number, result=result)
     report = None
     try:
-        report = write_search_report(search, plan)
+        report = write_search_report(search, plan).path
     except Exception as error:  # whatever goes wrong with it, the search is complete
         work.display.warn(f"the report could not be written: {describe(error)}")
     return SearchResult(search, trials, best, recipe, report, trained)
@@ -177,7 +178,7 @@ def _train_best(work: Work, recipe: Recipe) -> Result:
     work.display.say(f"Training the best on everything: {run.path}")
     job = job_in(
         run, plan, recipe, data, open_display(work.display.quiet), runs=root,
-        command=f"zoo train --config {search.name}/best.toml",
+        command=shlex.join(["zoo", "train", "--config", str(search.best_file)]),
         checkpoint_seconds=work.checkpoint_seconds,
     )  # fmt: skip
     return execute(job, write_report)
