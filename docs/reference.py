@@ -32,7 +32,8 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "Errors": "ZooError UsageError OptionError DataError SourceUnavailable WeightsError "
     "TrainingError Interrupted",
 }
-FUNCTIONS = "create evaluate features_of generate info list_models list_weights load " + (
+FUNCTIONS = (
+    "attention create evaluate features_of generate info list_models list_weights load "
     "open_dataset predict pretrained_tensors sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
@@ -50,7 +51,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.data.ops": "Ops",
     "zoo_core.io.errors": "MissingDependency",
     "zoo_core.tune.tuning": "SearchResult",
-    "zoo_core.use.predict": "Prediction",
+    "zoo_core.use.predict": "Prediction Predictions Attention",
 }
 
 

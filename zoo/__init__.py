@@ -22,6 +22,7 @@ from zoo._lazy import lazy
 from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
+    from zoo_core.api import attention as attention
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
     from zoo_core.api import generate as generate
@@ -80,7 +81,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     globals(),
     {
-        "zoo_core.api": "create evaluate generate info list_models predict sweep train tune",
+        "zoo_core.api": "attention create evaluate generate info list_models predict sweep "
+        "train tune",
         "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",
         "zoo_core.data.loader": "Batch",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from zoo_core.train.runner import Result
     from zoo_core.tune.tuning import SearchResult
-    from zoo_core.use.predict import Prediction
+    from zoo_core.use.predict import Attention, Predictions
 
 
 def list_models(
@@ -165,6 +165,21 @@ def _search(*, kind: str, runs: str | Path | None, **asked: Any) -> SearchResult
     return run_search(SearchSettings(kind=kind, runs=where, command=command, **asked))
 
 
+def attention(run: Any, image: Any, *, device: str = "auto") -> Attention:
+    """Where a transformer looks in one image, layer by layer and head by head.
+
+        seen = zoo.attention("nano_vit_p4.cifar10", "cat.jpg")   # a notebook draws it
+        seen.draw("cat.png", heads=True)
+        seen.maps                                                # (layers, heads, rows, columns)
+
+    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. image: one,
+    as `zoo.predict` takes it.
+    """
+    from zoo_core.use.predict import attention_of
+
+    return attention_of(run, image, device=device)
+
+
 def evaluate(
     run: str | Path, dataset: str | Path = "", *, split: str = "test", device: str = "auto"
 ) -> dict[str, Any]:
@@ -194,7 +209,7 @@ def generate(
     return source.sample(count, seed, condition).images
 
 
-def predict(run: Any, images: Any, *, top: int = 5, device: str = "auto") -> list[Prediction]:
+def predict(run: Any, images: Any, *, top: int = 5, device: str = "auto") -> Predictions:
     """The most likely classes of images.
 
         zoo.predict("cnn", "cat.jpg")[0].classes

@@ -9,7 +9,10 @@ import pytest
 from PIL import Image
 from support import environment
 
+import zoo
+from zoo_core.data.preprocess import Preprocess
 from zoo_core.train.runner import train
+from zoo_core.use.predict import as_seen
 
 # A stranger's transformer: its own layers, and a function that says where they look.
 STRANGER = """
@@ -78,6 +81,30 @@ def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_here):
     )
     each = Image.open(trained / "heads.png").size
     assert each[0] < each[1]  # four layers, two heads
+
+
+def test_python_sees_the_same_on_the_sharp_image(trained, zoo_here):
+    run, path = run_of(trained, "nano"), trained / "cat.png"
+    seen = zoo.attention(run, path)
+    pixels = np.asarray(Image.open(path))
+    np.testing.assert_allclose(seen.image, pixels[:, 10:50] / 255, atol=1e-6)  # 40 of 60 columns
+    assert (seen.name, seen.maps.shape) == ("cat.png", (4, 2, 8, 8))
+    for image in (pixels, Image.open(path)):
+        again = zoo.attention(zoo.load(run), image)
+        np.testing.assert_array_equal(again.maps, seen.maps)
+        np.testing.assert_array_equal(again.image, seen.image)
+    seen.draw(trained / "python.png")
+    zoo_here("attention", run, "cat.png", "-o", "command.png", cwd=trained)
+    assert (trained / "python.png").read_bytes() == (trained / "command.png").read_bytes()
+    with pytest.raises(zoo.UsageError, match="there is no image"):
+        zoo.attention(run, trained / "gone.png")
+
+
+def test_a_huge_image_is_drawn_smaller_and_a_small_one_as_it_is_seen():
+    how = Preprocess(32, 1, (0.5,), (0.2,), resize=40, stored_size=64)
+    assert as_seen(how, np.zeros((3000, 2000, 3), np.uint8)).shape == (819, 819, 3)
+    assert as_seen(how, np.full((20, 20), 255, np.uint8)).min() == 1
+    assert as_seen(how, np.zeros((20, 20), np.uint8)).shape == (32, 32, 3)
 
 
 def test_json_has_the_shares_of_every_layer(trained, zoo_here):

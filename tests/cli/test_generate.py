@@ -95,6 +95,13 @@ def test_the_same_seed_gives_the_same_samples(trained, zoo_there):
     assert a.shape == c.shape and not np.array_equal(a, c)
 
 
+def test_many_samples_are_pages_that_are_all_named(trained, json_there):
+    run = run_of(trained, "vae")
+    some = json_there("generate", run, "--n", "300", "-o", "many.png")
+    assert some["pages"] == ["many.png", "many-page2.png"] and some["output"] == "many.png"
+    assert max(pixels(trained / "many.png").shape) <= 1600
+
+
 def test_samples_without_a_name_never_take_the_place_of_others(trained, zoo_here, tmp_path):
     run = run_of(trained, "vae")
     (tmp_path / "samples-2.png").write_bytes(b"mine")
@@ -114,7 +121,9 @@ def test_samples_without_a_name_never_take_the_place_of_others(trained, zoo_here
 
 def test_the_sheet_says_its_seed(trained, zoo_there, monkeypatch):
     titles = []
-    monkeypatch.setattr("zoo_core.data.images.write_sheet", lambda *a, **how: titles.append(how))
+    monkeypatch.setattr(
+        "zoo_core.data.sheets.write_sheet", lambda *a, **how: titles.append(how) or []
+    )
     for more in ((), ("--class", "ring")):
         zoo_there("generate", run_of(trained, "acgan"), "--n", "2", "--seed", "7", *more)
     assert [how["title"] for how in titles] == [

@@ -159,9 +159,17 @@ def test_show_writes_a_labelled_sheet(data, tmp_path):
     assert len(colours) > 5  # the letters of the captions
 
 
+def test_show_writes_pages_and_names_them_all(zoo_here, tmp_path):
+    pages = ["synthetic-test.png", "synthetic-test-page2.png"]
+    done = zoo_here("data", "show", "synthetic", "--n", "150")
+    assert done.stdout == f"Wrote {', '.join(pages)}: 150 images.\n"
+    assert {path.name for path in tmp_path.glob("*.png")} == {*pages}
+
+
 def test_show_as_json_and_without_a_test_split(data, data_json, folder):
     shown = data_json("show", "./pets", "--set", "test_fraction=0")
-    assert shown == {"path": "pets-train.png", "split": "train", "images": 4}
+    page = "pets-train.png"
+    assert shown == {"path": page, "pages": [page], "split": "train", "images": 4}
     done = data("show", "./pets", "--set", "test_fraction=0", "--split", "test", status=2)
     assert "has no test images" in done.stderr
 

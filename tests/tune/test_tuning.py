@@ -121,6 +121,12 @@ def test_a_model_without_torch_is_tuned_too(small):
     small["settings"] |= {"subset": 1.0, "model": {"hidden": (16,)}}
     result = zoo.tune("fcn_numpy", "synthetic", trials=2, train=True, **small)
     assert len(result.trials) == 2 and result.trained.accuracy is not None
+    # A notebook shows both, with a plot each.
+    html = result._repr_html_()
+    assert "2 of 2 trials" in html and "fcn_numpy on synthetic" in html
+    assert html.count("src='data:image/png;base64,") == 2
+    assert "2 trials, best: " in repr(result) and len(repr(result)) < 400
+    assert "curve" not in repr(result.best)
 
 
 def test_trials_may_start_from_weights_of_the_same_folder(small):
@@ -158,6 +164,8 @@ def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     assert rows[1].endswith("best") and "failed: the loss was not a finite number" in rows[4]
     assert (sweep / "pictures" / "axes.png").exists()
     assert (sweep / "pictures" / "curves.png").exists()
+    html = Search(sweep)._repr_html_()
+    assert "failed: the loss was not" in html and html.count("<img") == 1
     # Every run is one: it has weights, and can be evaluated.
     best = tomllib.loads((sweep / "best.toml").read_text())
     assert best["lr"] == 0.01

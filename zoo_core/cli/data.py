@@ -24,7 +24,7 @@ from zoo_core.cli.output import Answer, group, note, print_fields, print_table, 
 from zoo_core.data import datasets
 from zoo_core.data.dataset import Split
 from zoo_core.data.datasets import cached, find_dataset, open_dataset
-from zoo_core.data.images import write_sheet
+from zoo_core.data.sheets import write_sheet
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError, OptionError, UsageError, os_errors
 from zoo_core.spec.registry import origin, plugin_of, registry
@@ -220,6 +220,8 @@ def show(
 ) -> Answer:
     """Write a sheet of images with their classes as a PNG file.
 
+    Images that do not fit on one page go on in NAME-page2.png and so on.
+
     Example:
       zoo data show ./my_images -o sheet.png --n 30 --split train
     """
@@ -236,9 +238,9 @@ def show(
     path = output or free_name(Path(f"{Path(data.name).name or 'images'}-{split}.png"))
     images = chosen.images[picked]
     with os_errors(f"{path} could not be written"):
-        width, height = write_sheet(path, images, captions, columns=columns, title=title)
-    document = {"path": path, "split": split, "images": len(picked)}
-    return Answer(document, f"Wrote {path}: {len(picked)} images, {width} x {height}.")
+        pages = write_sheet(path, images, captions, columns=columns, title=title)
+    document = {"path": path, "pages": pages, "split": split, "images": len(picked)}
+    return Answer(document, f"Wrote {', '.join(map(str, pages))}: {len(picked)} images.")
 
 
 def one_of_each(split: Split, count: int) -> list[int]:

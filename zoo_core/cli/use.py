@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import click
@@ -112,7 +112,7 @@ def generate_command(
     RUN is a path, a name in the runs folder, latest, or weights. The same seed gives the same
     samples. The feature distance compares samples with the test set by what a trained
     classifier sees in them: smaller is nearer. It is not FID; compare it only with figures of
-    the same weights.
+    the same weights. Samples that do not fit on one page go on in NAME-page2.png and so on.
 
     Examples:
       zoo generate latest --class frog --n 16 --seed 3 -o frogs.png
@@ -121,17 +121,17 @@ def generate_command(
       zoo list --kind generation                      what can be trained to generate
     """
     from zoo_core.data.datasets import open_dataset
-    from zoo_core.data.images import write_sheet
-    from zoo_core.use.generate import SHEET_COLUMNS, feature_distance, load_sampler
+    from zoo_core.data.sheets import write_sheet
+    from zoo_core.use.generate import feature_distance, load_sampler
 
     source, located = load_sampler(run, runs, device)
     if interpolate:
         samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
-        columns = STEPS
+        columns: int | None = STEPS
     else:
         with progress(f"drawing {count:,} samples", count) as advance:
             samples = source.sample(count, seed, condition, advance)
-        columns = 10 if len(source.names) == 10 and not condition else SHEET_COLUMNS
+        columns = len(source.names) if 4 <= len(source.names) <= 12 and not condition else None
     title = f"{located.model.rpartition('/')[2]} trained on {Path(located.dataset).name}"
     title = f"{title}{f': {condition}' if condition else ''}, seed {seed}"
     captions = () if condition else samples.names
@@ -140,20 +140,21 @@ def generate_command(
         data = open_dataset(located.dataset, located.data_options)
         distance = feature_distance(source, data, classifier, seed=seed, device=device, runs=runs)
     with os_errors(f"{output} could not be written"):
-        write_sheet(output, samples.images, captions, columns=columns, title=title)
+        pages = write_sheet(output, samples.images, captions, columns=columns, title=title)
     lines = []
     if distance:
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
         lines.append(f"Feature distance: {distance['feature_distance']} ({how})")
         if distance["of_training_images"] is not None:
             lines.append(f"As many training images: {distance['of_training_images']}")
-    lines.append(f"Samples: {output} (seed {seed})")
+    lines.append(f"Samples: {', '.join(map(str, pages))} (seed {seed})")
     document = {
         "run": located.name,
         "seed": seed,
         "samples": len(samples.images),
         "classes": samples.names,
         "output": output,
+        "pages": pages,
         "distance": distance,
     }
     return Answer(document, "\n".join(lines))
@@ -174,18 +175,17 @@ def attention_command(
 
     RUN is a path, a name in the runs folder, latest, or weights. For each layer the share of
     attention that the class token gives to each patch is laid over the IMAGE, a file or an
-    address (http or https).
+    address (http or https), as far as the model sees it; a colour means the same share in all.
 
     Examples:
       zoo attention latest cat.jpg --heads -o cat.pdf
       zoo list --json        "capabilities" says which models have attention
     """
-    draw_attention = resolve("zoo_core.report.plots:draw_attention", "drawing attention")
+    resolve("zoo_core.report.image_plots", "drawing attention")  # before the model is loaded
     from zoo_core.use.predict import attention_of
 
     seen = attention_of(run, image, device=device, runs=runs)
-    with os_errors(f"{output} could not be written"):
-        draw_attention(output, seen, PurePath(image).name, heads)
+    seen.draw(output, heads=heads)
     # As float64, because a rounded float32 is written with many digits.
     shares = (seen.maps if heads else seen.maps.mean(1)).astype(float)
     document = {

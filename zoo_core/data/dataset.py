@@ -31,7 +31,7 @@ class Split:
         return f"Split({' x '.join(map(str, self.images.shape))}, {labelled} labels)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """Everything that training needs to know about some images."""
 
@@ -42,6 +42,10 @@ class Dataset:
     mean: tuple[float, ...]  # one for each channel, of pixels in [0, 1]
     std: tuple[float, ...]
     digest: str  # sha256 of all that decides the arrays: names a dataset for caches and run.json
+
+    def __repr__(self) -> str:  # not a thousand classes
+        counted = f"{len(self.classes)} classes" if self.classes else "no classes"
+        return f"Dataset({self.name}, train={self.train}, test={self.test}, {counted})"
 
     @property
     def channels(self) -> int:

@@ -1,18 +1,15 @@
-"""Image files as arrays of bytes, always the same way, and sheets of small images to look at."""
+"""Image files as arrays of bytes, always the same way."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageOps
 
 from zoo_core.io.errors import DataError
-from zoo_core.io.files import atomic_write
 
 # Formats by name, because Pillow would also start Ghostscript for a file that claims to be EPS.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -22,9 +19,6 @@ SUFFIXES = (
 )  # fmt: skip
 MOST_PIXELS = 1 << 26  # 67 million, 200 MB of RGB; more is a mistake or an attack
 GREY_MODES = frozenset(("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
-PAPER, INK, EDGE = (255, 255, 255), (60, 60, 67), (225, 225, 230)  # of a sheet
-GAP = 10
-SMALLEST = 84  # pixels that an image has on the sheet, at least
 
 
 ImageSource = str | os.PathLike[str] | IO[bytes]  # a path, or a file that is open
@@ -100,58 +94,3 @@ def _flat(image: Image.Image) -> Image.Image:
         image = image.convert("LA" if image.mode in ("LA", "La") else "RGBA").convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image
-
-
-def write_sheet(
-    path: Path,
-    images: np.ndarray,
-    captions: Sequence[str] = (),
-    *,
-    columns: int | None = None,
-    title: str = "",
-) -> tuple[int, int]:
-    """Draw uint8 (n, h, w, c) row by row into a file; the sheet's size.
-
-    Captions are below the images; one that a whole row shares is beside the row.
-    """
-    count, height, width, channels = images.shape
-    columns = min(columns or math.ceil(math.sqrt(count)), count)
-    scale = max(1, math.ceil(SMALLEST / width))
-    size = (width * scale, height * scale)
-    font, bold = ImageFont.load_default(13), ImageFont.load_default(17)
-    below = captions
-    by_row = [below[start : start + columns] for start in range(0, len(below), columns)]
-    rows: list[str] = []
-    if columns > 1 and all(len({*row}) == 1 for row in by_row):
-        rows, below = [row[0] for row in by_row], ()
-    top = GAP + (30 if title else 0)
-    aside = math.ceil(max((bold.getlength(name) for name in rows), default=-GAP)) + GAP
-    step = (size[0] + GAP, size[1] + (20 if below else 0) + GAP)
-    whole = (aside + GAP + columns * step[0], top + math.ceil(count / columns) * step[1])
-    sheet = Image.new("RGB", whole, PAPER)
-    draw = ImageDraw.Draw(sheet)
-    if title:
-        draw.text((GAP, GAP), _fitted(title, sheet.width - 2 * GAP, bold), INK, font=bold)
-    for number, name in enumerate(rows):
-        draw.text((aside, top + number * step[1] + size[1] / 2), name, INK, font=bold, anchor="rm")
-    for number, pixels in enumerate(images):
-        row, column = divmod(number, columns)
-        left, upper = aside + GAP + column * step[0], top + row * step[1]
-        image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
-        sheet.paste(image.resize(size, Image.Resampling.NEAREST), (left, upper))
-        draw.rectangle((left - 1, upper - 1, left + size[0], upper + size[1]), outline=EDGE)
-        if below:
-            place = (left + size[0] / 2, upper + size[1] + 3)
-            draw.text(place, _fitted(below[number], size[0], font), INK, font=font, anchor="ma")
-    with atomic_write(path) as temporary:
-        sheet.save(temporary, format=Image.registered_extensions()[path.suffix])
-    return sheet.size
-
-
-def _fitted(text: str, width: float, font: Any) -> str:
-    """The text, or as much of it as there is room for."""
-    if font.getlength(text) <= width:
-        return text
-    while text and font.getlength(text + "\u2026") > width:
-        text = text[:-1]
-    return text + "\u2026"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from zoo_core.io.errors import MissingDependency, PluginError
 
@@ -64,3 +64,16 @@ def describe(error: BaseException) -> str:
     """An exception as the end of a sentence, on one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class Displayed:
+    """What a notebook shows as HTML, which a higher layer makes; as text if that fails."""
+
+    _html: ClassVar[str]  # the target of a function that is given the object
+
+    def _repr_html_(self) -> str | None:
+        try:
+            made: str = import_target(self._html)(self)
+        except Exception:  # matplotlib is missing, files are gone: repr needs neither
+            return None
+        return made

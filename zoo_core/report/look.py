@@ -44,6 +44,7 @@ OTHER_FONTS = (
     "Arial Unicode MS",
 )  # fmt: skip
 LONGEST = 44  # letters of a run's label
+DPI = 150
 
 
 class End(NamedTuple):
@@ -59,11 +60,21 @@ def new_figure(
     width: float, height: float, title: str = "", columns: int = 1, rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, row by row."""
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     if title:
         figure.suptitle(short(title, 200), x=0.01, ha="left", fontsize=11, color=INK)
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def panels_of(count: int, width: float, height: float, title: str) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels of a size, in inches, in rows of at most three."""
+    columns = min(count, 2 if count in (2, 4) else 3)
+    rows = math.ceil(count / columns)
+    figure, panels = new_figure(width * columns, height * rows + 0.3, title, columns, rows)
+    for axes in panels[count:]:
+        axes.remove()
+    return figure, panels[:count]
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -1,37 +1,28 @@
-"""Draws the plots of runs: their course, classes, what they saw, several side by side."""
+"""Draws the figures of runs: their course, their classes, several side by side."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from zoo_core.io.console import percent
 from zoo_core.report import look
-from zoo_core.report.text import Facts
 from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
-from zoo_core.use.predict import Attention
 
 MANY = 50  # classes that fit into one bar chart
-EVEN = 3  # times an even share of the attention is the least that is drawn as the brightest
 
 
 def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: int | None) -> None:
     """A panel for each metric, with a line for each split that has it; `unit` is the loss's."""
-    columns = min(len(curves), 2 if len(curves) in (2, 4) else 3)
-    rows = math.ceil(len(curves) / columns)
-    figure, panels = look.new_figure(4.6 * columns, 3.3 * rows + 0.3, title, columns, rows)
-    for axes in panels[len(curves) :]:
-        axes.remove()
-    for axes, (metric, splits) in zip(panels, curves.items(), strict=False):
+    figure, panels = look.panels_of(len(curves), 4.6, 3.3, title)
+    for axes, (metric, splits) in zip(panels, curves.items(), strict=True):
         ends = []
         for split, (epochs, values) in splits.items():
             style = look.SPLIT_STYLE[split]
@@ -103,7 +94,7 @@ def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, tit
 
 
 def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
-    """A bar for each class, best on top; of very many, the ends."""
+    """A bar for each class, best on top, and of how many images; of very many, the ends."""
     shown: list[ClassScore | None] = list(scores)
     if len(scores) > MANY:
         shown[15:-15] = [None]
@@ -114,15 +105,15 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
             axes.text(0.01, place, text, va="center", fontsize=8.5, style="italic", color=look.INK)
             continue
         axes.barh(place, score.accuracy, height=0.72, color=look.COLOURS[0])
-        value = f"{100 * score.accuracy:.1f} %"
-        axes.text(1.1, place, value, va="center", ha="right", fontsize=8.5, color=look.INK)
+        value = f"{100 * score.accuracy:.1f} % of {score.pictures:,}"
+        axes.text(1.02, place, value, va="center", fontsize=8.5, color=look.INK)
     names = ["" if score is None else look.short(score.name, 30) for score in shown]
     axes.set_yticks(range(len(shown)), names)
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.set_xlim(0, 1.1)
+    axes.set_xlim(0, 1.0)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
     look.in_percent(axes.xaxis)
-    look.tidy(axes, "accuracy", "", grid=False)
+    look.tidy(axes, "accuracy, and of how many images", "", grid=False)
     axes.tick_params(axis="y", length=0)
     pictures = sum(score.pictures for score in scores)
     mean = sum(score.accuracy * score.pictures for score in scores) / pictures
@@ -130,68 +121,6 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
     axes.annotate(f"all: {percent(mean)}", (mean, 1), xycoords=("data", "axes fraction"),
                   xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8.5,
                   color=look.INK)  # fmt: skip
-    look.save(figure, path)
-
-
-def draw_grid(path: Path, images: np.ndarray, facts: Facts, chosen: np.ndarray, title: str) -> None:
-    """Images (n, height, width, channels), predicted classes below, mistakes framed unless all."""
-    assert facts.probabilities is not None
-    classes, probabilities = facts.classes, facts.probabilities[chosen]
-    labels = None if facts.labels is None else facts.labels[chosen]
-    columns = min(8, len(images))
-    rows = math.ceil(len(images) / columns)
-    # One axis for all, where an image has side 1: forty small ones would take seconds to lay out.
-    wide, high = 1.08, 1.36
-    figure, (axes,) = look.new_figure(1.22 * wide * columns, 1.22 * high * rows + 0.4, title)
-    axes.set_axis_off()
-    guesses = probabilities.argmax(1)
-    wrong = np.zeros(len(images), bool) if labels is None else guesses != labels
-    framed = wrong & (not wrong.all())
-    for i, image in enumerate(images):
-        x, y = wide * (i % columns), high * (i // columns)
-        _show_image(axes, image, 255, x, y, "nearest" if len(image) < 96 else "auto")
-        colour = look.MISTAKE if framed[i] else look.INK
-        if framed[i]:
-            axes.add_patch(Rectangle((x, y), 1, 1, fill=False, color=colour, linewidth=3))
-        caption = f"{look.short(classes[guesses[i]], 13)}, {100 * probabilities[i].max():.0f} %"
-        if labels is not None and wrong[i]:
-            caption += f"\nis {look.short(classes[labels[i]], 15)}"
-        axes.text(x + 0.5, y + 1.05, caption, ha="center", va="top", color=colour, fontsize=8.5)
-    axes.set_xlim(-0.02, wide * columns - 0.05)
-    axes.set_ylim(high * rows, -0.02)
-    look.save(figure, path)
-
-
-def _show_image(
-    axes: Axes, image: np.ndarray, white: int, x: float = 0, y: float = 0, how: str = "nearest"
-) -> None:
-    """An image with square pixels and sides of 1; how: matplotlib's interpolation."""
-    shown = image[:, :, 0] if image.shape[2] == 1 else image
-    place = (x, x + 1, y + 1, y)
-    axes.imshow(shown, cmap="gray", vmin=0, vmax=white, extent=place, interpolation=how)
-
-
-def draw_codes(
-    path: Path, places: np.ndarray, colourings: Mapping[str, np.ndarray], classes: Sequence[str],
-    title: str,
-) -> None:  # fmt: skip
-    """Points in the plane (n, 2), a panel for each way to colour them by class."""
-    count = len(colourings)
-    figure, panels = look.new_figure(5.2 * count + 1.6, 5.4, title, count)
-    palette = list(itertools.islice(itertools.cycle(look.CLASS_COLOURS), len(classes)))
-    for axes, (name, labels) in zip(panels, colourings.items(), strict=True):
-        axes.set_title(name, loc="left", fontsize=10, color=look.INK)
-        axes.set_aspect("equal", "datalim")
-        axes.set_axis_off()
-        axes.scatter(places[:, 0], places[:, 1], s=9, linewidths=0, alpha=0.75,
-                     c=[palette[i] for i in labels])  # fmt: skip
-    for name, colour in zip(classes, palette, strict=True):
-        axes.scatter([], [], s=36, color=colour, label=look.short(name, 22))
-    if len(classes) <= 30:
-        axes.legend(
-            loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9,
-            labelcolor=look.INK, ncols=math.ceil(len(classes) / 15),
-        )  # fmt: skip
     look.save(figure, path)
 
 
@@ -268,39 +197,3 @@ def _time(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:g} {unit}"
     return f"{seconds:g} s"
-
-
-def draw_attention(path: Path, seen: Attention, name: str, heads: bool) -> None:
-    """The image, and for each layer (and head) what is attended to, laid over it."""
-    maps = seen.maps if heads else seen.maps.mean(1, keepdims=True)  # (layers, heads, rows, cols)
-    layers, across = maps.shape[:2]
-    if heads:  # a row for each layer, which begins with the image
-        rows, columns, width, height = layers, across + 1, 1.5, 1.9
-    else:
-        columns, width, height = min(layers + 1, 5), 2.3, 2.7
-        rows = math.ceil((layers + 1) / columns)
-    title = f"{name}: {seen.label}, {100 * seen.probability:.0f} %" if seen.label else name
-    figure, panels = look.new_figure(width * columns, height * rows + 0.4, title, columns, rows)
-    for axes in panels:
-        axes.set_axis_off()
-    for layer in range(layers if heads else 1):
-        axes = panels.pop(layer * across)  # those of the layers before are gone
-        _show_image(axes, seen.image, 1)
-        axes.set_title(f"layer {layer + 1}" if heads else "image", fontsize=9, color=look.INK)
-    shares = maps.reshape(-1, *maps.shape[2:])
-    for index, (axes, share) in enumerate(zip(panels, shares, strict=False)):
-        layer, head = divmod(index, across)
-        _show_image(axes, seen.image, 1)
-        title = f"head {head + 1}" if heads else f"layer {layer + 1}"
-        axes.set_title(title, fontsize=9, color=look.INK)
-        # Each panel has its own scale: what is compared is where, and the text says how much. But
-        # attention that is spread evenly must not look like attention to everything.
-        brightest = max(share.max(), EVEN / share.size)
-        axes.imshow(
-            share / brightest, cmap="inferno", alpha=0.65, vmin=0, vmax=1,
-            extent=(0, 1, 1, 0), interpolation="nearest",
-        )  # fmt: skip
-        most = f"at most {100 * share.max():.1f} %" + ("" if heads else " on a patch")
-        axes.text(0.5, -0.04, most, ha="center", va="top", transform=axes.transAxes, fontsize=8,
-                  color=look.INK)  # fmt: skip
-    look.save(figure, path)

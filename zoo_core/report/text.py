@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo_core.data.sheets import first_page
 from zoo_core.io.console import duration, figure, label, percent
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
@@ -61,7 +62,8 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
     """The report, section by section; a section without content is left out."""
 
     def show(*names: str) -> list[str]:
-        return [f"![{PLOTS[name]}](pictures/{name})" for name in names if name in drawn]
+        pages = ((name, page) for name in names for page in drawn if first_page(page) == name)
+        return [f"![{PLOTS[name]}](pictures/{page})" for name, page in pages]
 
     caption = "Below each image: the predicted class and its probability; for a mistake, also "
     sections = {
@@ -157,8 +159,8 @@ def class_tables(facts: Facts) -> list[str]:
 
 def plots_of_others(run: Run) -> list[str]:
     """What somebody else put there: a plugin, for example."""
-    names = [p.name for p in (run.path / "pictures").glob("*.png") if p.name not in PLOTS]
-    names = [name for name in names if not SAMPLES.fullmatch(name)]
+    names = [path.name for path in (run.path / "pictures").glob("*.png")]
+    names = [n for n in names if first_page(n) not in PLOTS and not SAMPLES.fullmatch(n)]
     names.sort(key=lambda name: (len(name), name))  # epoch-5 before epoch-10
     return [f"![{name.removesuffix('.png')}](pictures/{name})" for name in names]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.images import write_sheet
+from zoo_core.data.sheets import first_page, write_sheet
 from zoo_core.io.errors import UnknownName, ZooError, os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import describe
@@ -109,13 +109,17 @@ class Plotter:
         self.draw_course()
         self.draw_predictions()
         self.draw_model()
-        for name in PLOTS.keys() - set(self.drawn):
-            (self.folder / name).unlink(missing_ok=True)
+        for file in self.folder.glob("*.png"):
+            if first_page(file.name) in PLOTS and file.name not in self.drawn:
+                file.unlink()
         return self.drawn
 
-    def draw(self, name: str, function: Callable[..., object], *given: Any, **how: Any) -> None:
-        function(self.folder / name, *given, **how)
-        self.drawn.append(name)
+    def draw(
+        self, name: str, function: Callable[..., list[Path] | None], *given: Any, **how: Any
+    ) -> None:
+        """A function that draws sheets gives the pages that it took."""
+        pages = function(self.folder / name, *given, **how)
+        self.drawn += [page.name for page in pages] if pages else [name]
 
     def draw_course(self) -> None:
         """What the numbers of the run say: curves, the learning rate, classes."""
@@ -157,7 +161,7 @@ class Plotter:
         facts, probabilities, labels = self.facts, self.facts.probabilities, self.facts.labels
         if not facts.classes or probabilities is None:
             return
-        from zoo_core.report.plots import draw_grid
+        from zoo_core.report.image_plots import draw_grid
 
         try:
             split = self.test_split(len(probabilities))
@@ -210,7 +214,7 @@ class Plotter:
 
     def draw_latent(self, model: Any, split: Split) -> None:
         """t-SNE of the codes, coloured by true and by predicted class."""
-        from zoo_core.report.plots import draw_codes
+        from zoo_core.report.image_plots import draw_codes
 
         facts = self.facts
         if split.labels is None or not facts.classes or len(split) < 10:

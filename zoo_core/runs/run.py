@@ -19,6 +19,7 @@ from zoo_core.io.console import say
 from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean, os_errors
 from zoo_core.io.files import atomic_write
+from zoo_core.io.targets import Displayed
 
 FORMAT = 1
 
@@ -112,7 +113,7 @@ class Directory:
 
 
 @dataclass(frozen=True)
-class Run(Directory):
+class Run(Directory, Displayed):
     """One run directory. Settings and results are read from disk when they are asked for.
 
     `Run.find` and `Run.every` give them; `read()` is run.json, `metrics()` the epochs.
@@ -120,6 +121,7 @@ class Run(Directory):
 
     kind: ClassVar[str] = "run"
     document: ClassVar[str] = "run.json"
+    _html = "zoo_core.report.notebook:run_html"
 
     metrics_file = Inside("metrics.jsonl")  # one line an epoch
     checkpoints = Inside("checkpoints")  # what a resume needs; removed when the run is complete

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from zoo_core.io.targets import Displayed
 from zoo_core.spec.recipe import (
     DIGEST,
     NAME,
@@ -68,8 +69,8 @@ class ListedEntry(Entry):
     rules: ClassVar[Mapping[str, Rule]] = {**Entry.rules, "summary": WORDS}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelEntry(ListedEntry):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ModelEntry(ListedEntry, Displayed):
     """One architecture. Its target is called with all of `options` as keywords."""
 
     kinds: tuple[str, ...] = ("classification",)
@@ -101,6 +102,12 @@ class ModelEntry(ListedEntry):
         **dict.fromkeys(("config", "choices", "capabilities", "recipes"), OPTIONS),
         "tags": TEXTS,
     }
+
+    _html = "zoo_core.report.notebook:entry_html"
+
+    def __repr__(self) -> str:
+        count = "" if self.parameters is None else f", {self.parameters:,} parameters"
+        return f"ModelEntry({self.name}: {self.summary}{count}, for {self.dataset})"
 
     def _check(self) -> None:
         if self.total_parameters is None:

@@ -126,7 +126,7 @@ class Checked:
             raise EntryError(f"{type(self).__name__}{label}: {problem}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Recipe(Checked):
     """Everything that decides a training run. The same words in Python, TOML, `--set`, run.json."""
 
@@ -172,6 +172,11 @@ class Recipe(Checked):
         "augment": TEXTS,
         **dict.fromkeys(("preprocess", "model", "task", "data"), OPTIONS),
     }
+
+    def __repr__(self) -> str:  # what is not as usual
+        plain = vars(Recipe())
+        told = (f"{name}={value!r}" for name, value in vars(self).items() if value != plain[name])
+        return f"Recipe({', '.join(told)})"
 
     def _check(self) -> None:
         self._require(self.validation_fraction < 1, "validation_fraction must leave some training")

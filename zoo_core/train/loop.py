@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zoo_core.data.images import write_sheet
 from zoo_core.data.loader import Loader
+from zoo_core.data.sheets import write_sheet
 from zoo_core.io.errors import Interrupted, TrainingError
 from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.io.targets import describe

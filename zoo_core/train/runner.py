@@ -15,9 +15,10 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
+from zoo_core.io.console import duration, named
 from zoo_core.io.errors import Interrupted, TrainingError, UsageError, WeightsError, ZooError
 from zoo_core.io.process import process
-from zoo_core.io.targets import describe
+from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
 from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores
@@ -36,14 +37,20 @@ from zoo_core.weights.verify import Located, check
 Reporter = Callable[[Run, Dataset], Path]
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Displayed):
     """A finished run, for Python."""
 
     run: Run
     metrics: Mapping[str, Any]  # of the split that `split` names
     seconds: float
     report: Path | None
+
+    _html = "zoo_core.report.notebook:result_html"
+
+    def __repr__(self) -> str:
+        told = [named(n, v) for n, v in self.metrics.items() if isinstance(v, float)][:4]
+        return f"Result({self.path}: {', '.join([*told, duration(self.seconds)])})"
 
     @property
     def path(self) -> Path:

@@ -23,7 +23,7 @@ def draw_trials(path: Path, axes: Sequence[Axis], trials: Sequence[Trial], title
     """The loss of each trial against each parameter: who suggested it, and what became of it."""
     good = [trial for trial in trials if trial.loss is not None]
     best = min(good, key=lambda trial: trial.loss or 0.0)
-    figure, panels = look.new_figure(5.4 * len(axes), 4.0, title, len(axes))
+    figure, panels = look.panels_of(len(axes), 5.4, 3.7, title)
     for panel, axis in zip(panels, axes, strict=True):
         place = _scale(panel, axis)
         look.tidy(panel, axis.name, "best validation loss" if axis is axes[0] else "")
@@ -94,7 +94,7 @@ def draw_sweep(
 ) -> None:
     """A panel for each axis; a line joins the runs that differ in this axis alone."""
     title += "; dotted: chance, x: collapsed" if classes else ""
-    figure, panels = look.new_figure(6.0 * len(axes), 4.2, title, len(axes))
+    figure, panels = look.panels_of(len(axes), 6.0, 3.9, title)
     for panel, axis in zip(panels, axes, strict=True):
         look.tidy(panel, axis.name, y if axis is axes[0] else "")
         place = _scale(panel, axis)

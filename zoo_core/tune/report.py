@@ -16,6 +16,7 @@ from zoo_core.io.console import duration, figure, named, numeric
 from zoo_core.io.engine import Piece
 from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.io.files import atomic_write
+from zoo_core.report import notebook
 from zoo_core.report.text import command, plain, table
 from zoo_core.report.write import Report
 from zoo_core.runs.summary import curves_of, number
@@ -26,6 +27,10 @@ from zoo_core.tune.search import Search, SearchPlan, Trial, last_scores
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from zoo_core.tune.tuning import SearchResult
+
+MOST_ROWS = 10  # trials that a notebook shows
 
 
 class TrialBars(Bars):
@@ -313,3 +318,26 @@ def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int)
     title, y = f"{plan.entry.name}: {len(trials)} runs", f"{split} accuracy at the end"
     plots.draw_sweep(folder / "axes.png", plan.axes, trials, title, classes, y)
     return ["axes.png", "curves.png"]
+
+
+def result_html(result: SearchResult) -> str:
+    """For a notebook: the search, and what was trained with its best settings."""
+    trained = notebook.run_html(result.trained.run) if result.trained else ""
+    return search_html(result.search) + trained
+
+
+def search_html(search: Search) -> str:
+    """For a notebook: the best trials and their plot, as far as the search has come."""
+    plan, trials, data = search.plan(), [*search.trials().values()], search.read()["dataset"]
+    title = f"{search.path}: {len(trials)} of {plan.trials} trials"
+    if not trials:
+        return notebook.block(title)
+    titles, rows = table_of(plan, trials, data["classes"])
+    parts = [notebook.table(rows[:MOST_ROWS], [title.lstrip("#") for title in titles])]
+    if len(rows) > MOST_ROWS:
+        parts.append(f"<div>and {len(rows) - MOST_ROWS:,} more</div>")
+
+    def draw(path: Path) -> None:
+        (path.parent / _draw(path.parent, plan, trials, data["classes"])[0]).replace(path)
+
+    return notebook.block(title, *parts, notebook.plot(draw, "Settings and losses of all trials"))

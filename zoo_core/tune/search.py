@@ -14,7 +14,7 @@ from typing import Any
 from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import resolve
+from zoo_core.io.targets import Displayed, resolve
 from zoo_core.runs.run import FORMAT, SearchFolder, new_run
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
@@ -209,7 +209,7 @@ class Trial:
     epoch: int | None  # that had it
     epochs: int  # done
     seconds: float
-    curve: Lines
+    curve: Lines = field(repr=False)
     error: str = ""
 
     @property
@@ -242,8 +242,10 @@ def last_scores(lines: Lines) -> tuple[str, Mapping[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Search(SearchFolder):
+class Search(SearchFolder, Displayed):
     """One search directory, for those that work in it."""
+
+    _html = "zoo_core.tune.report:search_html"
 
     def plan(self) -> SearchPlan:
         try:

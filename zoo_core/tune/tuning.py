@@ -14,7 +14,7 @@ from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.io.errors import Interrupted, TrainingError, UsageError
 from zoo_core.io.process import process
-from zoo_core.io.targets import describe
+from zoo_core.io.targets import Displayed, describe
 from zoo_core.report.write import write_report
 from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores
@@ -24,7 +24,13 @@ from zoo_core.train.builder import build_job, check_same, environment
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.job import honoured, trainer_of
 from zoo_core.train.runner import Result, execute
-from zoo_core.tune.report import SearchDisplay, best_trial, write_recipe, write_search_report
+from zoo_core.tune.report import (
+    SearchDisplay,
+    best_trial,
+    settings_text,
+    write_recipe,
+    write_search_report,
+)
 from zoo_core.tune.search import Search, SearchPlan, SearchSettings, Trial, decide
 from zoo_core.tune.searcher import make_searcher
 from zoo_core.tune.space import as_settings
@@ -34,8 +40,8 @@ FEW = 5_000  # images: of fewer a trial sees all, because a part would be too fe
 FEW_JUDGES = 50  # images of a validation split that deserve a warning
 
 
-@dataclass(frozen=True)
-class SearchResult:
+@dataclass(frozen=True, repr=False)
+class SearchResult(Displayed):
     """A finished search or sweep, for Python."""
 
     search: Search
@@ -44,6 +50,13 @@ class SearchResult:
     recipe: Recipe  # of the best: what best.toml says
     report: Path | None
     trained: Result | None = None  # where it was asked for
+
+    _html = "zoo_core.tune.report:result_html"
+
+    def __repr__(self) -> str:
+        loss = "" if self.best.loss is None else f", loss {self.best.loss:.4f}"
+        best = f"{settings_text(self.best.parameters)}{loss}"
+        return f"SearchResult({self.path}: {len(self.trials)} trials, best: {best})"
 
     @property
     def path(self) -> Path:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.console import say
+from zoo_core.io.console import named, say
 from zoo_core.io.errors import UsageError
-from zoo_core.io.targets import resolve
+from zoo_core.io.targets import Displayed, resolve
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.recipe import freeze
@@ -28,8 +28,8 @@ NEEDED = {  # capability -> what a model without it does not declare
 }
 
 
-@dataclass(frozen=True)
-class About:
+@dataclass(frozen=True, repr=False)
+class About(Displayed):
     """What `zoo.load(...).zoo` says about a model."""
 
     entry: ModelEntry
@@ -40,6 +40,15 @@ class About:
     digest: str  # sha256 of the weight file; "" for a model without weights
     source: str
     dataset: str = ""  # that it was trained on
+
+    _html = "zoo_core.report.notebook:about_html"
+
+    def __repr__(self) -> str:
+        told = [self.entry.name, *([f"trained on {self.dataset}"] if self.dataset else ())]
+        told += [f"{len(self.classes)} classes"] if self.classes else []
+        told += [named(name, value) for name, value in [*self.metrics.items()][:2]]
+        told += [f"sha256 {self.digest[:12]}"] if self.digest else ["untrained"]
+        return f"About({', '.join(told)})"
 
 
 def load(

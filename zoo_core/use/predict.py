@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,47 @@ import numpy as np
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.image_folder import images_in
-from zoo_core.data.images import SUFFIXES
+from zoo_core.data.images import SUFFIXES, open_image
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import DataError, UsageError, os_errors
 from zoo_core.io.net import is_url, read_url
+from zoo_core.io.targets import Displayed, resolve
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Framework, framework_of
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import as_reference
-from zoo_core.use.load import as_input, blocks, capability, load, load_model, loaded
+from zoo_core.use.load import as_input, blocks, capability, load_model, loaded
 from zoo_core.use.metrics import ClassificationTotals, softmax
 from zoo_core.weights.references import obtain
 
 MOST_BYTES = 100_000_000  # of an image that an address gives
+SHOWN = 12  # images that a notebook shows beside their predictions
 
 
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, repr=False)
+class Prediction(Displayed):
     """The most likely classes of one image, best first."""
 
     image: str  # the path or the address; "image 3" for the third of those without a name
     classes: tuple[tuple[str, float], ...]  # (name, probability)
+    given: Any = field(default=None, compare=False)  # the image itself, of the first few
+
+    _html = "zoo_core.report.notebook:prediction_html"
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name[:40]} {100 * share:.1f} %" for name, share in self.classes[:3])
+        return f"Prediction({self.image}: {told}{', ...' * (len(self.classes) > 3)})"
+
+
+class Predictions(list[Prediction], Displayed):
+    """A list of predictions, which a notebook shows with their images."""
+
+    _html = "zoo_core.report.notebook:predictions_html"
+
+    def __repr__(self) -> str:
+        more = f", and {len(self) - 2:,} more" if len(self) > 2 else ""
+        return f"[{', '.join(map(repr, self[:2]))}{more}]"
 
 
 Measured = tuple[dict[str, Any], np.ndarray | None, float | None]
@@ -141,7 +160,7 @@ def predict_images(
     top: int = 5,
     device: str = "auto",
     runs: Path | None = None,
-) -> list[Prediction]:
+) -> Predictions:
     """Classify images, in batches; see `named_images` for what they may be."""
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
@@ -157,13 +176,14 @@ def predict_images(
             f"{what} has no names for its classes: it is untrained, or has a new head",
             "zoo train gives it some; call the model itself for its scores",
         )
-    framework, predictions = framework_of(entry), []
+    framework, predictions = framework_of(entry), Predictions()
     for part in blocks(len(named), EVALUATION_BATCH):
-        names, chunk = zip(*named[part], strict=True)
-        scores = softmax(framework.predict_batch(model, as_input(model, map(opened, chunk))))
-        for name, row in zip(names, scores, strict=True):
-            best = row.argsort()[::-1][:top]
-            predictions.append(Prediction(name, tuple((classes[i], float(row[i])) for i in best)))
+        names, chunk = zip(*((name, opened(image)) for name, image in named[part]), strict=True)
+        scores = softmax(framework.predict_batch(model, as_input(model, chunk)))
+        for name, image, row in zip(names, chunk, scores, strict=True):
+            best = tuple((classes[i], float(row[i])) for i in row.argsort()[::-1][:top])
+            kept = image if len(predictions) < SHOWN else None
+            predictions.append(Prediction(name, best, kept))
     return predictions
 
 
@@ -235,27 +255,44 @@ def opened(image: Any) -> Any:
     return InMemory(read_url(image, MOST_BYTES), image) if is_url(image) else image
 
 
-@dataclass(frozen=True)
-class Attention:
-    """One image as the model saw it, what it took it for, and where it looked."""
+SHARPEST = 1024  # pixels of an image that attention is drawn on, at most
 
-    image: np.ndarray  # (h, w, c), from 0 to 1
+
+@dataclass(frozen=True, repr=False)
+class Attention(Displayed):
+    """What a model took an image for, and where each layer and head looked."""
+
+    name: str  # of the image
+    image: np.ndarray  # (h, w, 3), from 0 to 1: what the model saw, as sharp as the original
     label: str  # the most likely class; "" where there are no classes
     probability: float
     maps: np.ndarray  # (layers, heads, rows, columns); shares of the attention, at most 1 together
 
+    _html = "zoo_core.report.notebook:attention_html"
+
+    def __repr__(self) -> str:
+        layers, heads, rows, columns = self.maps.shape
+        what = f"{layers} layers, {heads} heads, {rows} x {columns} patches"
+        return f"Attention({self.name}: {self.label} {100 * self.probability:.1f} %; {what})"
+
+    def draw(self, path: str | Path, *, heads: bool = False) -> None:
+        """Write the plot: the mean over the heads of each layer, or each head."""
+        draw = resolve("zoo_core.report.image_plots:draw_attention", "drawing attention")
+        with os_errors(f"{path} could not be written"):
+            draw(Path(path), self, heads)
+
 
 def attention_of(
-    reference: str, image: Any, *, device: str = "auto", runs: Path | None = None
+    reference: Any, image: Any, *, device: str = "auto", runs: Path | None = None
 ) -> Attention:
-    """Where every layer and head of a trained run looks in one image."""
+    """Where every layer and head of a trained model looks in one image."""
     refuse_image(reference)
-    (_, found), *others = named_images([image])
+    (name, found), *others = named_images([image])
     if others:
         raise UsageError(f"{image} is a folder, and attention is drawn for one image")
-    model = load(reference, runs=runs, device=device)
-    about = model.zoo
-    look, images = capability(about.entry, "attention"), as_input(model, [opened(found)])
+    model = loaded(reference, runs, device)
+    about, image = model.zoo, opened(found)
+    look, images = capability(about.entry, "attention"), as_input(model, [image])
     maps = look(model, images)
     if not isinstance(maps, np.ndarray) or maps.ndim != 5 or maps.shape[1] != 1:
         found = maps.shape if isinstance(maps, np.ndarray) else type(maps).__name__
@@ -266,7 +303,26 @@ def attention_of(
         )
     row = softmax(framework_of(about.entry).predict_batch(model, images))[0]
     best = int(row.argmax())
-    std, mean = np.array(about.preprocess.std), np.array(about.preprocess.mean)
-    seen = np.asarray(images[0]).transpose(1, 2, 0) * std + mean
     label = about.classes[best] if about.classes else ""
-    return Attention(np.clip(seen, 0, 1), label, float(row[best]), maps[:, 0])
+    seen = as_seen(about.preprocess, image)
+    return Attention(Path(name).name, seen, label, float(row[best]), maps[:, 0])
+
+
+def as_seen(preprocess: Preprocess, image: Any) -> np.ndarray:
+    """The part of an image that a model is given, in colour and as sharp as the image is."""
+    if isinstance(image, np.ndarray):
+        sides = image.shape[:2]
+    elif hasattr(image, "getbands"):
+        sides = image.size
+    else:
+        with open_image(image) as opened:
+            sides = opened.size
+    whole = preprocess.resize or preprocess.size
+    factor = max(1.0, min(*sides, SHARPEST) / whole)
+    sharp = replace(
+        preprocess, channels=3, stored_channels=3, mean=(0.0,) * 3, std=(1.0,) * 3,
+        size=round(factor * preprocess.size), resize=round(factor * preprocess.resize),
+        stored_size=round(factor * whole),
+    )  # fmt: skip
+    seen: np.ndarray = sharp(image, backend="numpy").transpose(1, 2, 0)
+    return seen.clip(0, 1)

@@ -1,0 +1,100 @@
+"""What can be measured of plots: where things stand, what they are called, how large they are."""
+
+import numpy as np
+import pytest
+from report.made_runs import make_dataset, make_run
+
+from zoo_core.report import image_plots, look, plots, write
+from zoo_core.report.write import build_report
+from zoo_core.runs.summary import ClassScore
+from zoo_core.use.predict import Attention
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that would have been saved."""
+    figures = []
+    monkeypatch.setattr(look, "save", lambda figure, path: figures.append(figure))
+    return figures
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize("classes", [2, 100])
+def test_codes_fill_a_square_and_leave_the_legend_outside(drawn, classes):
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % classes
+    places = rng.normal(size=(400, 2)) * (9, 3)  # three times as wide as high, as codes may lie
+    colourings = {"true class": labels, "predicted class": labels[::-1]}
+    names = [f"a rather long name {i}" for i in range(classes)]
+    image_plots.draw_codes("x.png", places, colourings, names, "codes")
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        box = axes.get_window_extent()
+        assert box.width == pytest.approx(box.height, rel=0.01)
+        assert axes.get_aspect() == 1
+        points = np.concatenate([one.get_offsets() for one in axes.collections])
+        assert len(points) == 400
+        for side, limits in zip(
+            np.ptp(points, axis=0), (axes.get_xlim(), axes.get_ylim()), strict=True
+        ):
+            assert 0.8 < side / np.ptp(limits) < 1
+    legend = figure.axes[-1].get_legend()
+    assert len(legend.get_texts()) == classes
+    inside = legend.get_window_extent()
+    assert inside.x0 >= figure.axes[-1].get_window_extent().x1
+    assert inside.height <= figure.axes[-1].get_window_extent().height
+    marks = {(tuple(h.get_facecolor()[0]), h.get_paths()[0].vertices.tobytes())
+             for h in legend.legend_handles}  # fmt: skip
+    assert len(marks) == classes  # no two classes look alike
+
+
+def test_bars_of_classes_say_of_how_many_images(drawn):
+    scores = [ClassScore("rare", 1.0, 2), ClassScore("common", 0.5, 12_345)]
+    plots.draw_classes("x.png", scores, "x")
+    assert {"100.0 % of 2", "50.0 % of 12,345"} <= set(texts(drawn[0].axes[0]))
+
+
+@pytest.mark.parametrize("heads", [False, True])
+def test_attention_has_one_scale_for_all_panels(drawn, heads):
+    maps = np.full((2, 3, 4, 4), 0.01)
+    maps[1, 2, 0, 0] = 0.5
+    image_plots.draw_attention(
+        "x.png", Attention("a.png", np.zeros((90, 90, 3)), "cat", 0.5, maps), heads
+    )
+    *panels, bar = drawn[0].axes
+    assert bar.get_ylabel() == "share of the attention"
+    laid_over = [axes.images[1] for axes in panels if len(axes.images) == 2]
+    assert len(laid_over) == (6 if heads else 2)
+    assert {one.get_clim() for one in laid_over} == {(0, bar.get_ylim()[1])}
+    assert panels[0].images[0].get_array().shape == (90, 90, 3)
+
+
+def test_a_grid_of_many_images_has_pages_that_the_report_lists(tmp_path, monkeypatch):
+    run = make_run(tmp_path, classes=3, count=60, done=1)
+    data, sides = make_dataset(classes=3, count=60, size=8), []
+
+    def save(figure, path):
+        sides.append(look.DPI * max(figure.get_size_inches()))
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+
+    monkeypatch.setattr(look, "save", save)
+    monkeypatch.setattr(write, "SHOWN", 60)
+    pages = {path.name for path in build_report(run, data).plots}
+    assert {"predictions.png", "predictions-page2.png"} <= pages
+    assert max(sides) <= 1700
+    text = (run.path / "report.md").read_text()
+    assert text.count("(pictures/predictions-page2.png)") == 1
+    monkeypatch.setattr(write, "SHOWN", 8)
+    report = build_report(run, data)
+    assert "page2" not in report.path.read_text()
+    assert not (run.path / "pictures" / "predictions-page2.png").exists()
+
+
+def test_many_parameters_of_a_search_stand_in_rows(drawn):
+    figure, panels = look.panels_of(7, 5, 4, "x")
+    assert len(panels) == len(figure.axes) == 7 and figure.get_figwidth() == 15
