@@ -288,7 +288,7 @@ def attention_of(
     """Where every layer and head of a trained model looks in one image."""
     refuse_image(reference)
     (name, found), *others = named_images([image])
-    if others:
+    if others or (isinstance(found, Path) and found != Path(image)):  # one of several, or alone
         raise UsageError(f"{image} is a folder, and attention is drawn for one image")
     model = loaded(reference, runs, device)
     about, image = model.zoo, opened(found)
