@@ -1,10 +1,12 @@
 """The public face: small, lazy, and with sentences for mistakes."""
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import environment
@@ -101,3 +103,38 @@ def test_a_target_that_does_not_exist_is_the_plugins_fault(monkeypatch, plugin_s
 def test_shapes_are_whole_numbers_whatever_the_model(option, value):
     with pytest.raises(zoo.ZooError, match=f"{option} must be a whole number of at least 1"):
         zoo.create("mlp", **{option: value})
+
+
+@pytest.mark.parametrize("function", [zoo.train, zoo.tune, zoo.sweep])
+def test_the_dataset_may_have_its_name(function, tmp_path):
+    """And `model` stays free for the options of the model."""
+    more = {"grid": {"lr": [0.1]}} if function is zoo.sweep else {}
+    for where in ({"dataset": "nowhere"}, {"dataset": "nowhere", "model": {"hidden": (8,)}}):
+        with pytest.raises(zoo.ZooError, match="'nowhere'"):
+            function("fcn_numpy", **where, runs=tmp_path, quiet=True, **more)
+    with pytest.raises(zoo.ZooError, match="'nowhere'"):
+        function("fcn_numpy", "nowhere", runs=tmp_path, quiet=True, **more)
+
+
+def test_no_function_hides_a_parameter_that_people_name():
+    for name in ("create", "evaluate", "generate", "info", "list_models", "load", "predict",
+                 "resume", "sweep", "train", "tune"):  # fmt: skip
+        given = inspect.signature(getattr(zoo, name)).parameters.values()
+        hidden = {p.name for p in given if p.kind is p.POSITIONAL_ONLY}
+        assert hidden <= {"model"}, name  # `model={...}` are the options of a model
+
+
+def test_what_python_sets_holds_for_the_training_after_a_search(monkeypatch):
+    asked = []
+
+    def run_search(settings):
+        asked.append(settings)
+        return SimpleNamespace(trained="the result")
+
+    monkeypatch.setattr("zoo_core.tune.tuning.run_search", run_search)
+    assert zoo.train("fcn_numpy", "synthetic", tune=True, subset=0.5, epochs=3) == "the result"
+    assert asked[0].kept == ("subset", "epochs") and asked[0].train and asked[0].report
+    zoo.train("fcn_numpy", tune=True, validation_fraction=0.3, settings={"patience": 2})
+    assert sorted(asked[1].kept) == ["patience", "validation_fraction"]
+    with pytest.raises(zoo.ZooError, match="patience and restore_best need a validation_fraction"):
+        zoo.train("fcn_numpy", tune=True, patience=2)

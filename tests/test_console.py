@@ -54,6 +54,12 @@ def test_the_command_line_shows_every_sentence(capsys):
     printed = capsys.readouterr()
     assert printed.err == "Waiting for another pull\nWarning: 100 % of it is damaged\n"
     assert printed.out == ""
+    console.show_on_stderr(quiet=True)
+    console.warn("100 % of it is damaged")
+    assert capsys.readouterr().err == ""
+    console.show_on_stderr()
+    console.say("Waiting again")
+    assert capsys.readouterr().err == "Waiting again\n"
 
 
 def test_where_there_is_no_terminal_progress_is_a_line_now_and_then(said, monkeypatch):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
     from zoo_core.api import predict as predict
+    from zoo_core.api import resume as resume
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     globals(),
     {
-        "zoo_core.api": "attention create evaluate generate info list_models predict sweep "
+        "zoo_core.api": "attention create evaluate generate info list_models predict resume sweep "
         "train tune",
         "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",

@@ -60,11 +60,12 @@ def create(name: str, **options: Any) -> Any:
 
 def train(
     model: str,
-    dataset: str = "",
     /,  # so that `model={...}` can be given as the model's options
+    dataset: str = "",
     *,
     recipe: str = "default",
     settings: Mapping[str, Any] | None = None,
+    tune: bool = False,
     device: str = "auto",
     runs: str | Path | None = None,
     quiet: bool = False,
@@ -77,22 +78,47 @@ def train(
 
     model, dataset: names, or for the dataset a folder of images. recipe: one of the model's.
     changes: fields of the recipe to replace, options of the model among them. settings: the same as
-    a mapping. Ctrl-C raises an error that says how to resume.
+    a mapping. tune: search the learning rate first; what is set here holds for the training with
+    the best one too. After Ctrl-C, which raises zoo.Interrupted, `resume` goes on.
     """
     from zoo_core.report.write import write_report
-    from zoo_core.train.runner import train as run
+    from zoo_core.train import runner
 
-    return run(
-        model, dataset, recipe=recipe, settings={**(settings or {}), **changes}, device=device,
-        runs=Path(runs) if runs else None, quiet=quiet, command="zoo.train(...)",
-        report=write_report,
-    )  # fmt: skip
+    how: dict[str, Any] = {"recipe": recipe, "settings": {**(settings or {}), **changes}}
+    how |= {"device": device, "runs": Path(runs) if runs else None, "quiet": quiet}
+    how |= {"command": "zoo.train(...)"}
+    if tune:
+        from zoo_core.tune.tuning import tune_and_train
+
+        return tune_and_train(model, dataset, **how)
+    return runner.train(model, dataset, report=write_report, **how)
+
+
+def resume(
+    run: str | Path = "latest", *, runs: str | Path | None = None, quiet: bool = False
+) -> Result | SearchResult:
+    """Go on with a run, a search or a sweep that was stopped, to the same end.
+
+    run: a path, a name in the runs folder, or latest: the latest run. A complete one is given back
+    as it is.
+    """
+    from zoo_core.runs.run import runs_root
+    from zoo_core.tune.search import Search
+
+    where = Path(runs) if runs else None
+    for folder in (runs_root(where) / run, Path(run)):
+        if (search := Search(folder)).settings_file.is_file():
+            return _search(kind=search.plan().kind, runs=runs, resume=str(run), quiet=quiet)
+    from zoo_core.report.write import write_report
+    from zoo_core.train import runner
+
+    return runner.resume(str(run), runs=where, quiet=quiet, report=write_report)
 
 
 def tune(
     model: str,
-    dataset: str = "",
     /,
+    dataset: str = "",
     *,
     preset: str = "default",
     space: Mapping[str, Any] | Sequence[str] = (),
@@ -118,8 +144,9 @@ def tune(
         found.best.parameters, found.recipe, found.path
 
     space: a range, "log:LOW:HIGH" or "uniform:LOW:HIGH", or a list of values for each setting; the
-    learning rate where nothing is said. changes, settings: those of all trials, as for `train`.
-    docs/search.md explains the rest.
+    learning rate where nothing is said. changes, settings: those of all trials, as for `train`;
+    the training with the best uses everything, whatever subset the trials had. docs/search.md
+    explains the rest.
     """
     return _search(
         kind="tune", model=model, dataset=dataset, preset=preset, space=space, train=train,
@@ -131,8 +158,8 @@ def tune(
 
 def sweep(
     model: str,
-    dataset: str = "",
     /,
+    dataset: str = "",
     *,
     grid: Mapping[str, Sequence[Any]],
     recipe: str = "default",

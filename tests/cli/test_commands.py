@@ -10,8 +10,9 @@ import subprocess
 import sys
 
 import pytest
-from support import environment
+from support import ROOT, environment
 
+from zoo_core.io.errors import ZooError
 from zoo_core.spec.commands import COMMANDS
 
 
@@ -187,6 +188,37 @@ def test_cache_shows_and_clears_what_is_there(zoo_command, zoo_json, tmp_path):
 def test_json_is_the_only_thing_on_standard_output(zoo_command, plugin_site):
     for arguments in (["list"], ["plugins"], ["info", "cnn"], ["cache"]):
         json.loads(zoo_command(*arguments, "--json", PYTHONPATH=str(plugin_site)).stdout)
+
+
+def test_exit_codes_are_those_of_the_docs(zoo_here, monkeypatch):
+    page = (ROOT / "docs" / "runs.md").read_text().partition("## Use zoo in scripts")[2]
+    documented = re.findall(r"^\| (\d+) \|", page.partition("\n## ")[0], re.MULTILINE)
+    seen = set()
+
+    def ends(status, *arguments):
+        seen.add(str(status))
+        return zoo_here(*arguments, status=status).stderr
+
+    ends(0, "list")
+    ends(1, "data", "verify", "cifar10")
+    for wrong in ("info nothing", "nothing", "list --nothing", "train", "train --resume latest"):
+        assert ends(2, *wrong.split()).startswith("Error: ")
+    from zoo_core.cli.catalog import list_command
+
+    for status, arguments in ((130, ()), (143, (143,))):
+
+        def stop(*, arguments=arguments, **_):
+            raise KeyboardInterrupt(*arguments)
+
+        monkeypatch.setattr(list_command, "callback", stop)
+        assert ends(status, "list") == "\nError: interrupted.\n"
+    assert sorted(seen, key=int) == documented
+    kinds, waiting = set(), [ZooError]
+    while waiting:
+        kinds.add(waiting[-1])
+        waiting += waiting.pop().__subclasses__()
+    codes = {k.exit_code for k in kinds if k.__module__ == ZooError.__module__}
+    assert codes == {1, 2}
 
 
 def test_sigterm_ends_a_command_as_ctrl_c_does():

@@ -116,6 +116,9 @@ def test_of_two_plugins_with_one_name_neither_wins(zoo_command, here, both):
         ("absent", "has no attribute 'absent'", "--debug"),
         ("number", "names 'fixture_tool_commands:NUMBER', which is not a click command",
          "@zoo.kit.command()"),
+        ("exits", "raised SystemExit: 5", "--debug"),
+        ("words", "it returned str, not zoo.kit.Answer", "--debug"),
+        ("silent", "it returned NoneType, not zoo.kit.Answer", "--debug"),
         ("fails", "raised ValueError: two lines", "the same command with --debug shows the"),
     ],
 )  # fmt: skip

@@ -125,8 +125,13 @@ def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zo
         (only_run(tmp_path) / "run.json").read_text().replace('"epochs": 4000', '"epochs": 3')
     )
     zoo_here("train", "--resume", "latest", "--no-report")
-    done = zoo_here("train", "--resume", "latest", status=2)
-    assert "is complete; there is nothing to resume" in done.stderr
+    done = zoo_here("train", "--resume", "latest")
+    run = f"runs/{only_run(tmp_path).name}"
+    assert done.stderr.splitlines() == [
+        f"{run} is complete; there is nothing to resume.",
+        f"zoo train mlp --init {run} trains it further; zoo runs lists other runs.",
+    ]
+    assert done.stdout.splitlines()[-1] == run
 
 
 def test_hooks_hear_of_the_run_and_a_logger_that_raises_is_dropped(
@@ -201,7 +206,11 @@ def test_a_folder_of_pictures_is_enough(zoo_command, zoo_json, pictures, tmp_pat
         (["cnn", "--epochs", "0"], "Error: epochs must be a whole number of at least 1, not 0."),
         (["cnn", "--set", "patience=3"], "Error: patience and restore_best need a validation"),
         (["cnn", "--dataset", "cifar"], "Error: there is no dataset 'cifar'.\nHint: did you mean "),
-        (["cnn", "--resume", "latest"], "Error: --resume keeps the settings of the run"),
+        (
+            ["cnn", "--resume", "latest", "--recipe", "paper", "--compile", "--tune"],
+            "Error: --resume keeps the settings of the run; "
+            "leave out MODEL, --recipe, --tune, --compile.",
+        ),
         (["--resume", "latest"], "Error: there is no run in runs."),
         (["--resume", "nothing"], "Error: there is no run 'nothing' in runs."),
         (["cnn", "--config", "no.toml"], "Error: no.toml cannot be read: No such file"),
@@ -229,7 +238,7 @@ def test_mistakes_get_a_sentence_and_leave_no_run(zoo_here, tmp_path, arguments,
 def test_figures_of_training_images_are_never_taken_for_those_of_a_test(
     zoo_here, pictures, tmp_path
 ):
-    how = "--epochs", "1", "--quiet", "--no-report", "--set", "data.test_fraction=0"
+    how = "--epochs", "1", "--no-report", "--set", "data.test_fraction=0"
     done = zoo_here("train", "fcn_numpy", "--dataset", "./my_pictures", *how)
     assert ": train loss " in done.stdout and ", train accuracy " in done.stdout
     run = only_run(tmp_path)
@@ -254,6 +263,51 @@ def test_mistakes_of_evaluate_and_predict(zoo_here, tmp_path):
     assert "is not a run" in zoo_here("predict", "empty", "x.png", status=2).stderr
 
 
+NUMPY = ["fcn_numpy", *SMALL, "--epochs", "1", "--quiet"]
+
+
+def test_quiet_prints_the_result_alone(zoo_here, tmp_path):
+    grid = ["--grid", "lr=0.1,0.01"]
+    for arguments in (["train", *NUMPY, "--no-report"], ["tune", *NUMPY, "--trials", "1"],
+                      ["sweep", *NUMPY, *grid], ["train", *NUMPY, "--tune", "--no-report"],
+                      ["train", "--resume", "latest", "--quiet"]):  # fmt: skip
+        done = zoo_here(*arguments)
+        assert done.stderr == ""
+        (line,) = done.stdout.splitlines()
+        assert (tmp_path / line).is_dir()
+
+
+def test_what_is_set_holds_for_the_training_after_a_search(zoo_here, tmp_path):
+    """And --no-report for both."""
+    settings = ["--set", "subset=0.5", "--set", "validation_fraction=0.3", "--set", "patience=3"]
+    zoo_here("train", *NUMPY, *settings, "--set", "schedule=constant", "--tune", "--no-report",
+             "--epochs", "4")  # fmt: skip
+    (run,) = (tmp_path / "runs").glob("fcn_numpy-*")
+    recipe = json.loads((run / "run.json").read_text())["recipe"]
+    kept = {name: recipe[name] for name in ("subset", "validation_fraction", "patience", "epochs")}
+    assert kept == {"subset": 0.5, "validation_fraction": 0.3, "patience": 3, "epochs": 4}
+    assert not list((tmp_path / "runs").glob("*/report.md"))
+
+
+def torchrun(tmp_path, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
+         "-m", "zoo", "train", *arguments],
+        capture_output=True, text=True, cwd=tmp_path, timeout=300,
+        env=environment(ZOO_CACHE=str(tmp_path / "cache"), OMP_NUM_THREADS="1"),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="gloo on this platform is not tested")
+def test_pairs_of_processes_end_well(tmp_path):
+    """PAIRS=200 pytest -m slow -k pairs: one of 60 aborted while nobody closed their group."""
+    settings = ["mlp", *SMALL, "--epochs", "1", "--no-report", "--device", "cpu", "--quiet"]
+    for number in range(int(os.environ.get("PAIRS", "6"))):
+        done = torchrun(tmp_path, *settings)
+        assert done.returncode == 0, f"pair {number + 1}: {done.stderr}"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="gloo on this platform is not tested")
 def test_two_processes_do_what_one_does(zoo_json, tmp_path):
@@ -261,12 +315,7 @@ def test_two_processes_do_what_one_does(zoo_json, tmp_path):
     settings = [*SMALL, "--epochs", "2", "--no-report", "--device", "cpu", "--quiet"]
     settings += ["--set", "data.train_size=301", "--set", "data.test_size=61"]
     one = zoo_json("train", "mlp", *settings)
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
-         "-m", "zoo", "train", "mlp", *settings, "--json"],
-        capture_output=True, text=True, cwd=tmp_path, timeout=300,
-        env=environment(ZOO_CACHE=str(tmp_path / "cache"), OMP_NUM_THREADS="1"),
-    )  # fmt: skip
+    done = torchrun(tmp_path, "mlp", *settings, "--json")
     assert done.returncode == 0, done.stderr
     two = json.loads(done.stdout)
     runs = sorted((tmp_path / "runs").iterdir())

@@ -130,8 +130,8 @@ def test_remove_asks_first(data, tmp_path, site):
         capture_output=True,
         env=environment(PYTHONPATH=site, ZOO_CACHE=str(tmp_path / "cache")),
     )
-    assert done.returncode == 130
-    assert "Delete 1" in done.stderr
+    assert done.returncode == 1
+    assert "Delete 1" in done.stderr and "Error: nothing was deleted." in done.stderr
     assert (tmp_path / "cache" / "data" / "fixture_cli--dots.safetensors").exists()
 
 

@@ -118,6 +118,15 @@ def deep(data):
     return join_file(b'{"a":' * 5000 + b"1" + b"}" * 5000, b"")
 
 
+def told(data, part, **changes):
+    """The file that says something else about its model."""
+    header, body = split_file(data)
+    about = json.loads(header["__metadata__"]["zoo"])
+    about[part].update(changes)
+    header["__metadata__"]["zoo"] = json.dumps(about)
+    return join_file(header, body)
+
+
 BAD = {
     "truncated": (lambda d: d[:-10], "bytes"),
     "truncated_in_the_header": (lambda d: d[:100], "not a safetensors file"),
@@ -195,6 +204,22 @@ def test_bad_file(name, run, hub, tmp_path):
             zoo.load(reference)
         assert ".tmp" not in str(caught.value)
     assert on_disk(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "words"),
+    [
+        ("preprocess", {"std": [0.0]}, "preprocess: std must be above 0"),
+        ("preprocess", {"interpolation": "magic"}, "interpolation"),
+        ("preprocess", {"blur": 3}, "preprocess has no option 'blur'"),
+        ("config", {"depth": 3}, "has no option 'depth'"),
+    ],
+)
+def test_what_a_file_says_of_itself_is_the_files_fault(run, tmp_path, part, changes, words):
+    path = tmp_path / "alone.safetensors"
+    path.write_bytes(told(run.model_file.read_bytes(), part, **changes))
+    with pytest.raises(WeightsError, match=f"alone.safetensors cannot be used: .*{words}"):
+        zoo.load(path)
 
 
 def test_right_hash_and_wrong_size(run, hub, tmp_path):

@@ -6,14 +6,20 @@ import re
 import runpy
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from report.made_runs import make_run
 from support import environment
 
+from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.errors import Finding
 from zoo_core.scaffold import write_plugin
+from zoo_core.spec.registry import registry
+from zoo_core.testing.checks import check_statistics
 from zoo_core.testing.package import (
     check_dependencies,
     check_folder,
@@ -240,6 +246,27 @@ def test_an_installed_package_with_a_misspelt_group_is_a_finding(tmp_path, monke
     (outcome,) = check_installed("zoo-lost")
     assert outcome.state == "found"
     assert "no entry point in the group 'zoo', only in 'zoos'" in outcome.what
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "fine"),
+    [
+        ((0.5,), (0.5,), True),  # what an entry has that declares nothing
+        ((0.44, 0.36, 0.35), (0.2, 0.15, 0.15), True),
+        ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), True),
+        ((0.95, 0.9, 0.9), (0.2, 0.2, 0.2), False),
+        ((0.44, 0.36, 0.35), (0.01, 0.15, 0.15), False),
+        ((0.0039,), (0.0039,), False),
+    ],
+)
+def test_mean_and_std_that_are_far_from_the_images_are_a_finding(mean, std, fine, tmp_path):
+    entry = replace(registry().datasets.get("synthetic"), mean=mean, std=std)
+    images = np.random.default_rng(0).normal((112, 92, 89), (51, 41, 39), (300, 8, 8, 3))
+    split = Split(images.clip(0, 255).astype(np.uint8), None)
+    data = Dataset("made", split, None, (), mean * (3 // len(mean)), std * (3 // len(std)), "")
+    with nullcontext() if fine else pytest.raises(Finding, match="its images have mean=") as caught:
+        check_statistics(entry, data)
+    assert fine or "(0.43" in caught.value.what
 
 
 def test_a_dataset_without_digests_is_told_what_they_are(new):

@@ -1,6 +1,7 @@
 """One builder for jobs: what is decided, counted and measured happens once, also after a resume."""
 
 import json
+from importlib import metadata
 
 import pytest
 import safetensors.numpy
@@ -8,7 +9,7 @@ import safetensors.numpy
 import zoo
 from zoo_core.runs.run import Run
 from zoo_core.torch.trainer import TorchTrainer
-from zoo_core.train import runner
+from zoo_core.train import builder, runner
 
 SMALL = {
     "epochs": 1,
@@ -94,7 +95,7 @@ def test_a_model_is_built_twice_and_sketched_twice(tmp_path, monkeypatch):
     assert len(built) == 4
 
 
-def test_a_run_that_another_process_has_completed_meanwhile_is_refused(tmp_path, monkeypatch):
+def test_a_run_that_another_process_has_completed_meanwhile_is_left_alone(tmp_path, monkeypatch):
     result = train(tmp_path)
     document = result.run.read()
     result.run.write({**document, "status": "interrupted"})
@@ -106,6 +107,26 @@ def test_a_run_that_another_process_has_completed_meanwhile_is_refused(tmp_path,
         return job
 
     monkeypatch.setattr(runner, "build_job", slow)
-    with pytest.raises(zoo.ZooError, match="is complete; there is nothing to resume"):
-        runner.resume(str(result.path), quiet=True, device="cpu")
+    again = runner.resume(str(result.path), quiet=True, device="cpu")
+    assert again.metrics == result.metrics
     assert result.run.read() == document
+
+
+def test_a_run_knows_the_versions_of_what_its_plugins_require(monkeypatch):
+    asked = {"zoo-resnet": ["torchvision>=0.2", "safetensors[torch]", "nothing-like-it", "click>=8",
+                            "zoo-core[torch]>=0.1,<1", "rich ; extra == 'look'"]}  # fmt: skip
+    monkeypatch.setattr(metadata, "requires", asked.get)
+    known = builder.environment(zoo.info("resnet18_finetune"), "cpu")
+    names = ("zoo-resnet", "safetensors", "click")
+    assert {name: known.get(name) for name in names} == {n: metadata.version(n) for n in names}
+    assert known["zoo-core"] == zoo.__version__ and not {"nothing-like-it", "rich"} & known.keys()
+    assert {"python", "numpy", "torch", "device", "threads", "platform"} <= known.keys()
+
+
+def test_a_run_of_a_version_that_recorded_less_resumes_without_a_warning(tmp_path, capsys):
+    run = train(tmp_path).run
+    document = run.read()
+    known = {k: v for k, v in document["environment"].items() if k != "zoo-mlp"}
+    run.write({**document, "status": "interrupted", "environment": known})
+    runner.resume(str(run.path), device="cpu")
+    assert "Warning" not in capsys.readouterr().err

@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-import zoo
 from zoo_core.train.checkpoint import Checkpoints, State
 
 
@@ -81,9 +80,8 @@ def test_a_full_disk_loses_nothing_that_was_saved(checkpoints, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(zoo.ZooError, match="could not be written: No space left") as caught:
+    with pytest.raises(OSError, match="No space left"):
         checkpoints.save(2, state(2))
-    assert "00000001.json" in caught.value.hint
     monkeypatch.undo()
     assert checkpoints.load()[0].values["number"] == 1
     assert not list(checkpoints.folder.glob(".*"))

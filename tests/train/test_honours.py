@@ -1,9 +1,11 @@
 """A trainer says what of a recipe counts: the rest is refused, and no run claims it."""
 
 import inspect
+import re
 from dataclasses import fields
 
 import pytest
+from support import ROOT
 from zoo_numpy.trainer import NumpyTrainer
 
 import zoo
@@ -143,3 +145,13 @@ def test_every_method_that_an_author_may_write_is_explained(kind):
 )
 def test_what_an_author_must_write_is_abstract_and_nothing_else(kind, needed):
     assert kind.__abstractmethods__ == needed
+
+
+def test_the_docs_list_every_method_of_a_trainer():
+    page = (ROOT / "docs" / "training.md").read_text().partition("### All methods")[2]
+    rows = page.partition("\n#")[0].splitlines()
+    listed = re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in rows if "|" in row))
+    ours = (c for c in zoo.Trainer.__mro__ if c.__module__.startswith("zoo_core"))
+    public = {name for c in ours for name in vars(c) if not name.startswith("_")}
+    assert sorted(listed) == sorted(public - {"check_optimizer"})
+    assert "`check_optimizer`" in " ".join(rows)

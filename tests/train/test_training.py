@@ -2,6 +2,7 @@
 
 import errno
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,12 @@ import zoo
 from zoo_core.data.dataset import Split
 from zoo_core.data.loader import Loader
 from zoo_core.io.errors import TrainingError
+from zoo_core.torch.learner import Runtime
 from zoo_core.torch.task import OPTIMIZERS, Optimizer
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train import runner as training
 from zoo_core.train.checkpoint import Checkpoints
+from zoo_core.train.loop import Loop
 
 
 def fit(job):
@@ -205,6 +208,53 @@ def test_a_loss_reaches_the_parameters_of_its_own_optimiser_alone(make_job, accu
         fitted = fit(replace(job, entry=replace(entry, task="fixtures.several_optimizers:Variant")))
         results.append(fitted.tensors)
     assert same(*results)
+
+
+def test_the_scale_of_float16_changes_after_all_optimisers_are_done(make_job, monkeypatch):
+    """Scaled by powers of two, and doubled after each step, the weights are the same to the bit."""
+    entry = zoo.ModelEntry(
+        name="two-nets", target="fixtures.several_optimizers:TwoNets", summary="For tests",
+        kinds=("generation",), num_classes=None, task="fixtures.several_optimizers:Adversarial",
+    )  # fmt: skip
+    settings = {"accumulate": 2, "optimizer": "sgd", "momentum": 0.0, "epochs": 1}
+    plain, real = fit(make_job(entry, **settings)).tensors, torch.amp.GradScaler
+
+    def growing(device, enabled):
+        return real(device, init_scale=4.0, growth_interval=1)
+
+    monkeypatch.setattr(torch.amp, "GradScaler", growing)
+    assert same(plain, fit(make_job(entry, **settings)).tensors)
+
+
+@pytest.mark.parametrize(
+    ("error", "closes"), [(None, 1), (zoo.Interrupted("stopped"), 1), (ValueError(), 0)]
+)
+def test_a_training_closes_the_group_of_its_processes(
+    make_job, small_mlp, monkeypatch, error, closes
+):
+    """A process that ends with an open group aborts now and then; after an error, others wait."""
+    real, closed = Runtime.__init__, []
+
+    class Alone:
+        def reduce(self, tensor, reduction):
+            return tensor
+
+        def end_training(self):
+            closed.append(1)
+
+    def connected(self, *arguments):
+        real(self, *arguments)
+        self.accelerator = Alone()
+
+    def stop(self):
+        if error:
+            raise error
+
+    monkeypatch.setattr(Runtime, "__init__", connected)
+    monkeypatch.setattr(Loop, "_check_loss", stop)
+    with pytest.raises(type(error)) if error else nullcontext():
+        fit(make_job(small_mlp, epochs=1))
+    assert sum(closed) == closes
 
 
 def test_a_loss_that_is_no_number_stops_the_run(make_job, small_mlp):

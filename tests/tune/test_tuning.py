@@ -18,7 +18,7 @@ from support import environment
 
 import zoo
 from zoo_core.tune import trials
-from zoo_core.tune.search import Search, SearchSettings
+from zoo_core.tune.search import Search, SearchSettings, decide
 from zoo_core.tune.tuning import run_search
 
 SMALL = [
@@ -145,6 +145,35 @@ def test_of_few_pictures_the_trials_take_all_and_too_few_judges_are_named(tmp_pa
     # Where the rate falls, the loss of a trial is the one that the final training ends with.
     (trial,) = found.trials
     assert trial.loss == trial.curve[-1]["validation_loss"] and trial.epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("space", "asked", "searcher", "trials"),
+    [
+        (["batch_size=choice:10,20,30"], {}, "grid", 3),
+        (["batch_size=choice:10,20,30"], {"trials": 3}, "grid", 3),
+        (["batch_size=choice:10,20,30"], {"trials": 2}, "tpe", 2),
+        (["batch_size=choice:10,20,30"], {"searcher": "tpe"}, "tpe", 8),
+        (["batch_size=choice:10,20,30", "seed=choice:1,2,3"], {}, "tpe", 8),
+        (["batch_size=choice:10,20,30", "lr=log:0.1:1"], {"trials": 30}, "tpe", 30),
+    ],
+)
+def test_choices_are_tried_once_each_where_the_trials_are_enough(space, asked, searcher, trials):
+    plan = decide(SearchSettings(model="fcn_numpy", space=space, **asked))
+    assert (plan.searcher, plan.trials) == (searcher, trials)
+
+
+def test_a_complete_search_says_so_when_it_is_resumed(small, capsys):
+    asked = SearchSettings(model="fcn_numpy", dataset="synthetic", trials=1, report=False, **small)
+    found = run_search(asked)
+    again = {"resume": str(found.path), "report": False}
+    before = found.search.trials_file.read_bytes()
+    assert run_search(SearchSettings(**again)).best.parameters == found.best.parameters
+    assert f"{found.path} is complete; there is nothing to resume.\n" == capsys.readouterr().err
+    assert found.search.trials_file.read_bytes() == before
+    assert zoo.resume(found.path, quiet=True).best.parameters == found.best.parameters
+    assert run_search(SearchSettings(**again, train=True)).trained is not None
+    assert "nothing to resume" not in capsys.readouterr().err
 
 
 def test_several_workers_share_the_work(small):
@@ -320,7 +349,7 @@ def test_ctrl_c_ends_the_workers_of_a_search_too(tmp_path):
     process.send_signal(signal.SIGTERM)  # to the search alone, as a scheduler would
     _, stderr = process.communicate(timeout=300)  # ends when no worker holds the pipe any more
     search = only(tmp_path / "runs", "tune-*")
-    assert process.returncode == 130, stderr
+    assert process.returncode == 143, stderr
     assert stderr.splitlines()[-1] == f"Hint: zoo tune --resume runs/{search.name}"
     assert all(list(run.glob("checkpoints/*")) for run in search.glob("trials/*"))
 
@@ -343,7 +372,10 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_here):
     _, stderr = process.communicate(timeout=300)
     search = only(tmp_path / "runs", "tune-*")
     assert process.returncode == 130, stderr
-    assert stderr.splitlines()[-1] == f"Hint: zoo tune --resume runs/{search.name}"
+    assert stderr.splitlines()[-2:] == [
+        "Error: the search was stopped after 0 of 2 trials, and saved.",
+        f"Hint: zoo tune --resume runs/{search.name}",
+    ]
     assert json.loads((search / "search.json").read_text())["status"] == "interrupted"
 
 

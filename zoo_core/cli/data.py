@@ -15,6 +15,7 @@ from zoo_core.cli.catalog import dataset_facts
 from zoo_core.cli.options import (
     PATH,
     complete_datasets,
+    confirm,
     free_name,
     output_option,
     set_option,
@@ -25,7 +26,7 @@ from zoo_core.data import datasets
 from zoo_core.data.dataset import Split
 from zoo_core.data.datasets import cached, find_dataset, open_dataset
 from zoo_core.data.sheets import write_sheet
-from zoo_core.io.console import size
+from zoo_core.io.console import size, typed
 from zoo_core.io.errors import DataError, OptionError, UsageError, os_errors
 from zoo_core.spec.registry import origin, plugin_of, registry
 
@@ -150,7 +151,7 @@ def info(name: str) -> Answer:
         if not copies and "local" in entry.tags:
             note("\nMade from what is on this machine when it is used.")
         elif not copies:
-            note(f"\nNot in the cache; zoo data fetch {name} gets it.")
+            note(f"\nNot in the cache; {typed('zoo data fetch', name)} gets it.")
 
     return Answer({**asdict(entry), "cached": copies}, show)
 
@@ -170,7 +171,7 @@ def verify(names: tuple[str, ...]) -> Answer:
     for name in names or ("",):
         found = cached(name)
         if name and not found:
-            raise DataError(f"{name} is not in the cache", f"zoo data fetch {name}")
+            raise DataError(f"{name} is not in the cache", typed("zoo data fetch", name))
         for request, path in found:
             problem = ""
             try:
@@ -181,7 +182,7 @@ def verify(names: tuple[str, ...]) -> Answer:
             name = request.label
             rows.append({"name": name, "ok": not problem, "path": path, "problem": problem})
             if problem and not failed:
-                failed = DataError(problem, f"zoo data fetch {name} gets it again")
+                failed = DataError(problem, typed("zoo data fetch", name) + " gets it again")
     cells = [[row["name"], "ok" if row["ok"] else "damaged", row["path"]] for row in rows]
     columns, empty = ["name", "state", "path"], "No dataset is in the cache."
     return Answer(rows, lambda: print_table(columns, cells, empty=empty), failed)
@@ -201,8 +202,7 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
         note(f"Not in the cache: {', '.join(names)}.")
         return
     total = size(sum(files.values()))
-    if not yes:
-        click.confirm(f"Delete {total} of {', '.join(names)}?", abort=True, err=True)
+    confirm(f"Delete {total} of {', '.join(names)}?", yes)
     for path in files:
         with os_errors(f"{path} could not be deleted"):
             path.unlink(missing_ok=True)

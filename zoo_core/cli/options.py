@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from itertools import chain, count
@@ -12,7 +13,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from zoo_core.io.errors import UsageError
+from zoo_core.cli.output import note
+from zoo_core.io.errors import UsageError, ZooError
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 Decorator = Callable[[Any], Any]
@@ -74,8 +76,21 @@ dataset_option = click.option(
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda or mps."
 )
-quiet_option = click.option("--quiet", is_flag=True, help="No progress.")
+quiet_option = click.option("--quiet", is_flag=True, help="Print the result alone, and errors.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Go on only if the person agrees, now or with `--yes`."""
+    try:
+        agreed = yes or click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C
+        note("")  # after the question, which has no answer on its line
+        raise UsageError("there is nobody to ask; nothing was deleted", "add --yes") from None
+    if not agreed:
+        raise ZooError("nothing was deleted")
 
 
 def set_option(help: str, metavar: str = "NAME=VALUE") -> Decorator:

@@ -15,6 +15,7 @@ from unicodedata import combining, east_asian_width
 
 import click
 
+from zoo_core.io.console import show_on_stderr
 from zoo_core.io.errors import ZooError
 
 AS_JSON = "zoo.json"
@@ -29,6 +30,7 @@ class Answer:
     show: str | Callable[[], object] = ""  # what a person reads, or what prints it
     failed: bool | ZooError = False  # the exit code is 1, or the error to end with
     remarks: Sequence[str] = ()  # on standard error, at the end
+    brief: str = ""  # what --quiet prints instead of `show`: a path
 
 
 class Command(click.Command):
@@ -40,23 +42,31 @@ class Command(click.Command):
         if found:
             settings["epilog"] = f"\b\nExample{examples}"  # \b keeps click from filling the lines
         super().__init__(name, help=text, **settings)
+        self.json_help = json_help
         if json_help:
             self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=json_help))
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = ctx.meta[AS_JSON] = ctx.params.pop("as_json", False)
+        quiet = bool(ctx.params.get("quiet"))
+        if quiet:
+            show_on_stderr(quiet)
         answer = super().invoke(ctx)
         if not isinstance(answer, Answer):
-            return answer
+            if isinstance(self, click.Group) or (answer is None and not self.json_help):
+                return answer
+            raise TypeError(f"it returned {type(answer).__name__}, not zoo.kit.Answer")
         if as_json:
             import json  # here, as below: `zoo list` in a pipe needs neither
 
             click.echo(json.dumps(answer.document, indent=2, default=_plain))
+        elif quiet and answer.brief:
+            click.echo(answer.brief)
         elif callable(answer.show):
             answer.show()
         elif answer.show:
             click.echo(answer.show)
-        for remark in answer.remarks:
+        for remark in () if quiet else answer.remarks:
             note(remark)
         if isinstance(answer.failed, ZooError):
             raise answer.failed

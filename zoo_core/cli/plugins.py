@@ -10,6 +10,7 @@ import click
 from zoo_core.cli.options import set_option
 from zoo_core.cli.output import Answer, command, group, note, print_table, say
 from zoo_core.cli.plugin_commands import refused
+from zoo_core.io.console import typed
 from zoo_core.io.errors import UnknownName
 from zoo_core.scaffold import write_plugin
 from zoo_core.spec.entries import PluginRecord
@@ -126,8 +127,9 @@ def new(name: str, sort: str, parent: Path) -> Answer:
         for file in files:
             click.echo(folder / file)
         path = folder if folder.is_absolute() else f"./{folder}"
-        note(f"\nNext:\n  pip install -e {folder}\n  zoo plugin check {path}")
-        note(f"  cd {folder} && pytest")
+        steps = [typed("pip install -e", folder), typed("zoo plugin check", path)]
+        steps += [typed("cd", folder) + " && pytest"]
+        note("\n  ".join(["\nNext:", *steps]))
 
     return Answer({"folder": folder, "files": files}, show)
 

@@ -146,9 +146,8 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> Answer:
         if summarize_any(one).shown_status == "running":
             raise UsageError(f"{one.name} is still running", "stop it with Ctrl-C first")
     sizes = {path: bytes_in(path) for path in found}
-    if not yes:
-        names = ", ".join(f"{path} ({size(used)})" for path, used in sizes.items())
-        click.confirm(f"Delete {names}?", abort=True, err=True)
+    names = ", ".join(f"{path} ({size(used)})" for path, used in sizes.items())
+    options.confirm(f"Delete {names}?", yes)
     for path, used in sizes.items():
         with os_errors(f"{path} could not be deleted"):
             shutil.rmtree(path)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from zoo_core.cli.options import completion, yes_option
+from zoo_core.cli.options import completion, confirm, yes_option
 from zoo_core.cli.output import Answer, command, group, note, print_table
 from zoo_core.io.console import size
 from zoo_core.io.errors import UsageError, did_you_mean, os_errors
@@ -57,11 +56,7 @@ def clear(kinds: tuple[str, ...], yes: bool) -> None:
     if not used:
         note("Nothing to clear.")
         return
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("cannot ask without a terminal", "--yes deletes without asking")
-        names = ", ".join(kinds or known)
-        click.confirm(f"Delete {size(used)} of {names} in {cache_root()}?", abort=True, err=True)
+    confirm(f"Delete {size(used)} of {', '.join(kinds or known)} in {cache_root()}?", yes)
     for folder in folders:
         with os_errors(f"{folder} could not be deleted"):
             if folder.exists():

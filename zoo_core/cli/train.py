@@ -76,7 +76,7 @@ def train_command(
     how = taken(given, CIRCUMSTANCES)
     recipe, device, no_report = given["recipe"], given["device"], given["no_report"]
     if resume:
-        refuse_settings(ctx, "run; give only RUN", "device", "no_report", "recipe", "compile")
+        refuse_settings(ctx, "run", "device", "no_report")
         from zoo_core.report.write import write_report
         from zoo_core.train import runner
 
@@ -95,12 +95,9 @@ def train_command(
 
     how |= {"recipe": recipe, "settings": settings, "device": device, "command": command_line()}
     if given["tune"]:
-        from zoo_core.tune.search import SearchSettings
-        from zoo_core.tune.tuning import run_search
+        from zoo_core.tune.tuning import tune_and_train
 
-        found = run_search(SearchSettings(model=model, dataset=dataset, train=True, **how)).trained
-        assert found is not None
-        return trained(found)
+        return trained(tune_and_train(model, dataset, report=not no_report, **how))
     return trained(runner.train(model, dataset, report=None if no_report else write_report, **how))
 
 
@@ -112,7 +109,8 @@ def trained(result: Result) -> Answer:
     words = ", ".join(named(f"{start}{name}", value) for name, value in figures.items())
     lines = [f"Trained in {result.seconds:.1f} s: {words}."]
     lines += [f"Report: {result.report}"] * bool(result.report) + [str(result.path)]
-    return Answer({"run": result.path, "report": result.report, **kept}, "\n".join(lines))
+    document = {"run": result.path, "report": result.report, **kept}
+    return Answer(document, "\n".join(lines), brief=str(result.path))
 
 
 @command(json_help="Print the result as JSON.")
@@ -123,7 +121,11 @@ def trained(result: Result) -> Answer:
               help="What to search: log:LOW:HIGH, uniform:LOW:HIGH or choice:A,B (default: lr). "
               "Separate values that are lists with /.")  # fmt: skip
 @click.option("--trials", type=int, help="How many evaluations.")
-@click.option("--searcher", default="", help="tpe (default), random or grid.")
+@click.option(
+    "--searcher",
+    default="",
+    help="tpe, random or grid (default: tpe; grid where trials are enough).",
+)
 @click.option("--startup", type=int, help="Trials that TPE draws at random.")
 @click.option("--prune/--no-prune", default=None, help="End trials that cannot win.")
 @click.option("--recipe", default="", help="What the trials start from (default: the preset's).")
@@ -228,6 +230,7 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
             "result": final or None,
         },
         show,
+        brief=str(result.path),
     )
 
 
@@ -247,8 +250,12 @@ def taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def refuse_settings(ctx: click.Context, whose: str, *allowed: str) -> None:
     """A resumed run or search keeps the settings that it started with."""
-    fine = {"resume", *CIRCUMSTANCES, *allowed}
-    for name in ctx.params:
+    refused = []
+    for param in ctx.command.params:
+        name = param.name or ""
         typed = ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if typed and name not in fine:
-            raise click.UsageError(f"--resume keeps the settings of the {whose}")
+        if typed and name not in {"resume", "as_json", *CIRCUMSTANCES, *allowed}:
+            refused.append(param.opts[0] if param.param_type_name == "option" else name.upper())
+    if refused:
+        what = f"--resume keeps the settings of the {whose}; leave out {', '.join(refused)}"
+        raise click.UsageError(what)

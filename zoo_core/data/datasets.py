@@ -18,7 +18,7 @@ import numpy as np
 from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.io import tensors
-from zoo_core.io.console import say
+from zoo_core.io.console import say, typed
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError, check_names, os_errors
 from zoo_core.io.files import cache_dir, locked, temporary_folder
@@ -221,7 +221,7 @@ def _fetched(
     if not sources and user_path:
         raise UsageError(f"dataset {label!r} cannot be read from files that you name")
     if not sources and not network:
-        raise DataError(f"dataset {label!r} is not in the cache", f"zoo data fetch {label}")
+        raise DataError(f"dataset {label!r} is not in the cache", typed("zoo data fetch", label))
     room = "make room or choose another folder with ZOO_CACHE"
     with (
         os_errors(f"{path} could not be written", DataError, room),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 
-_shown = False
+_shown = _quiet = False
 
 
 def say(sentence: str) -> None:
@@ -31,10 +31,10 @@ def warn(sentence: str) -> None:
     _logger().warning("%s", sentence)
 
 
-def show_on_stderr() -> None:
-    """Print what `say` and `warn` get, as the command line does."""
-    global _shown
-    _shown = True
+def show_on_stderr(quiet: bool = False) -> None:
+    """Print what `say` and `warn` get, as the command line does; with --quiet it does not."""
+    global _shown, _quiet
+    _shown, _quiet = True, quiet
 
 
 def _logger() -> logging.Logger:
@@ -48,11 +48,19 @@ def _logger() -> logging.Logger:
         class Printer(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
                 start = "Warning: " if record.levelno >= logging.WARNING else ""
-                print(f"{start}{record.getMessage()}", file=sys.stderr, flush=True)
+                if not _quiet:
+                    print(f"{start}{record.getMessage()}", file=sys.stderr, flush=True)
 
         logger.addHandler(Printer())
         logger.setLevel(logging.INFO)
     return logger
+
+
+def typed(command: str, *words: object) -> str:
+    """A command as one can copy it into a shell, whatever stands in its paths."""
+    import shlex  # hints are rare
+
+    return f"{command} {shlex.join(map(str, words))}"
 
 
 def label(name: str) -> str:
@@ -125,7 +133,7 @@ def progress(
 
     with ExitStack() as stack:
         show = _lines(label, total, size if measure else "{:,}".format)
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not _quiet:
             show = stack.enter_context(_bar(label, total, bool(measure)))
         if measure:
             thread = threading.Thread(target=watch, args=(measure,), daemon=True)

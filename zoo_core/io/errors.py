@@ -80,6 +80,12 @@ class Interrupted(ZooError):
         self.exit_code = 128 + signal
 
 
+def signal_of(error: BaseException) -> int:
+    """The signal that an interruption came from; a KeyboardInterrupt may have the exit code."""
+    code = error.exit_code if isinstance(error, Interrupted) else next(iter(error.args), 130)
+    return code - 128 if isinstance(code, int) else 2
+
+
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 1) -> str:
     """A hint for a word that is not known: the nearest ones, or else something else to say."""
     import difflib  # only when something is wrong already

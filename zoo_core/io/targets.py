@@ -42,7 +42,7 @@ def resolve(target: str, needed_for: str) -> Any:
         if package == target.partition(".")[0].partition(":")[0]:
             raise PluginError(f"{needed_for} names {target!r}, which does not exist") from error
         raise missing_dependency(package, needed_for) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"importing {target!r} for {needed_for} raised {describe(error)}"
         hint = "run the command again with --debug for the traceback"
         raise PluginError(what, hint) from error

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zoo_core.io.console import duration, figure, label, size
+from zoo_core.io.console import duration, figure, label, size, typed
 from zoo_core.spec.settings import as_typed
 from zoo_core.weights.manifest import Weights, backbone_of
 
@@ -115,7 +115,7 @@ def _use(kinds: Sequence[str], reference: str) -> str:
     """How to use it, in code: what classifies predicts, what generates draws samples."""
     parts = []
     if "generation" in kinds:
-        parts.append(f"```console\n$ zoo generate {reference}\n```\n")
+        parts.append(f"```console\n$ {typed('zoo generate', reference)}\n```\n")
     if set(kinds) != {"generation"}:
         code = f'import zoo\n\nmodel = zoo.load("{reference}")\n'
         parts.append(f'```python\n{code}print(zoo.predict(model, "image.jpg"))\n```')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.sheets import first_page
-from zoo_core.io.console import duration, figure, label, percent
+from zoo_core.io.console import duration, figure, label, percent, typed
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
 from zoo_core.spec.settings import what_it_sets
@@ -100,11 +99,11 @@ def opening(facts: Facts) -> list[str]:
         head += ": not finished"
     elif summary.accuracy is not None:
         head += f": {percent(summary.accuracy)} on the {summary.split} set"
-    typed = f"`{document.get('command')}`"
-    parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {typed}"]
+    command = f"`{document.get('command')}`"
+    parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {command}"]
     if summary.status != "complete":
         done = f": {summary.epochs} of {summary.planned} epochs done" if summary.planned else ""
-        end = f". `zoo train --resume {shlex.quote(summary.path)}` continues it."
+        end = f". `{typed('zoo train --resume', summary.path)}` continues it."
         end = ", still running." if summary.shown_status == "running" else end
         parts.append(f"**Not finished**{done}{end}")
     if summary.error:

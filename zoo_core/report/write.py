@@ -7,7 +7,6 @@ report. What the report says is in text.py, what its plots look like in plots.py
 from __future__ import annotations
 
 import importlib.util
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.sheets import first_page, write_sheet
+from zoo_core.io.console import typed
 from zoo_core.io.errors import UnknownName, ZooError, os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import describe
@@ -102,8 +102,8 @@ class Plotter:
     def draw_all(self) -> list[str]:
         """The names of the files; those of an earlier report go."""
         if importlib.util.find_spec("matplotlib") is None:
-            again = f"`zoo report {shlex.quote(str(self.facts.run.path))}`"
-            told = f"Plots need matplotlib: `pip install 'zoo-core[report]'`, then {again}."
+            again = typed("zoo report", self.facts.run.path)
+            told = f"Plots need matplotlib: `pip install 'zoo-core[report]'`, then `{again}`."
             self.facts.remarks.append(told)
             return []
         self.draw_course()

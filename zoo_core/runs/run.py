@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-from zoo_core.io.console import say
+from zoo_core.io.console import say, typed
 from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean, os_errors
 from zoo_core.io.files import atomic_write
@@ -105,7 +104,7 @@ class Directory:
         for other in (Run, SearchFolder):
             if wrong := other.at(reference, root):
                 what = f"{wrong.path} is a {other.kind}, not a {cls.kind}"
-                raise UsageError(what, f"zoo report {shlex.quote(str(wrong.path))} shows it")
+                raise UsageError(what, typed("zoo report", wrong.path) + " shows it")
         if Path(reference).exists():
             what = f"{reference} is not a {cls.kind}: it has no {cls.document}"
             raise UsageError(what, "a folder of published weights is written file:FOLDER")
@@ -138,8 +137,8 @@ class Run(Directory, Displayed):
     def again(self) -> str:
         """The command that trains the same once more, beside this run, from the folder now."""
         root = self.path.parent.parent.parent if "/" in self.name else self.path.parent
-        command = ["zoo", "train", "--config", str(self.settings_file)]
-        return shlex.join(command + ["--runs", str(root)] * (root != runs_root()))
+        words = [self.settings_file, *(["--runs", root] if root != runs_root() else ())]
+        return typed("zoo train --config", *words)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without a last one that a kill cut short."""

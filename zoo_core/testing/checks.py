@@ -15,7 +15,7 @@ from unittest import SkipTest
 import click
 import numpy as np
 
-from zoo_core.data.dataset import check_arrays
+from zoo_core.data.dataset import Dataset, check_arrays
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io import errors
@@ -23,7 +23,7 @@ from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
 from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
-from zoo_core.spec.entries import ModelEntry, PluginRecord
+from zoo_core.spec.entries import DatasetEntry, ModelEntry, PluginRecord
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.plugins import BUILTIN, SLOW, load_plugins
 from zoo_core.spec.recipe import Recipe
@@ -51,6 +51,8 @@ REMEDIES = {  # by the state of a plugin
     "incompatible": "install the zoo-core that it needs, or write it for this one",
 }
 FEW = {"train_size": 16, "test_size": 8, "classes": 4}  # made-up images
+SAMPLE = 256  # images that say what the pixels of a dataset are like
+OFF, TIMES = 0.2, 2.0  # from the mean, of the std: what is closer is a matter of taste
 BRIEFLY = {
     "epochs": 1, "batch_size": 8, "accumulate": 1, "warmup": 0.0, "augment": (),
     "validation_fraction": 0.0, "patience": 0, "restore_best": False,
@@ -334,6 +336,30 @@ def _used(entry: ModelEntry, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in settings.items() if field in used}
 
 
+def check_statistics(entry: DatasetEntry, data: Dataset) -> None:
+    """Declared mean and std are roughly those of the images; several ways to compute them pass.
+
+    An entry that declares none has 0.5. Recipes and models are not checked: pretrained weights
+    keep the statistics that they were trained with, whatever the images are.
+    """
+    declared = {"mean": entry.mean, "std": entry.std}
+    if set(declared.values()) == {(0.5,)}:
+        return
+    rows = np.linspace(0, len(data.train) - 1, min(len(data.train), SAMPLE)).astype(np.int64)
+    pixels = data.train.images[rows] / np.float32(255)
+    means, stds = pixels.mean((0, 1, 2)), pixels.std((0, 1, 2))
+    spread = np.maximum(stds, 1e-3) / np.array(data.std)
+    if (abs(means - data.mean) > OFF).any() or (abs(np.log(spread)) > math.log(TIMES)).any():
+        found = {"mean": means, "std": stds}
+        wanted = (f"{k}={tuple(round(float(v), 4) for v in vs)}" for k, vs in found.items())
+        raise Finding(
+            f"{entry.name} declares mean={entry.mean} and std={entry.std}, and its images have "
+            f"{' and '.join(wanted)}",
+            "models that are trained on it get inputs that are far from 0 or hardly vary",
+            "write what the images have into the entry, or leave both out",
+        )
+
+
 def check_dataset(name: str) -> None:
     """It can be opened: sizes, labels and digests are those of the entry, which has digests."""
     entry = registry().datasets.get(name)
@@ -350,6 +376,7 @@ def check_dataset(name: str) -> None:
             "`zoo train --dataset` stops with that sentence",
             "correct the entry or the target; docs/datasets.md says what it delivers",
         ) from error
+    check_statistics(entry, data)
     if entry.digests:
         return
     splits = {"train": data.train, "test": data.test}.items()

@@ -22,7 +22,7 @@ from zoo_core.data.draws import Draws
 from zoo_core.data.features import FEATURE_DTYPES, Features, digest_of_tensors
 from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.console import say
+from zoo_core.io.console import say, typed
 from zoo_core.io.errors import OptionError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
@@ -159,7 +159,7 @@ class FrozenTrainer(TorchTrainer):
                 job.display,
                 choose_device(job.device),
                 options["batch"],
-                f"zoo train --resume {job.run.path}" if job.run else "",
+                typed("zoo train --resume", job.run.path) if job.run else "",
             )
 
         found = {"train": [of("train", v) for v in dict.fromkeys(("plain", *job.recipe.augment))]}

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.io.errors import OptionError, TrainingError
+from zoo_core.io.errors import Interrupted, OptionError, TrainingError
 from zoo_core.io.process import process
 from zoo_core.io.targets import missing_dependency
 from zoo_core.torch.task import OPTIMIZERS, Task, find_task
@@ -40,6 +40,16 @@ class Runtime:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "float16")
         # Numbers too small to matter can make convolutions many times slower.
         torch.set_flush_denormal(True)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Whoever exits with the group open lets the threads of gloo run into the end of Python,
+        # and aborts now and then. After an error the others may wait for this process: it just
+        # ends, and torchrun ends them. An interruption reaches all.
+        if self.accelerator and (kind is None or issubclass(kind, Interrupted)):
+            self.accelerator.end_training()
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, self._dtype, enabled=self._dtype != torch.float32)
@@ -109,9 +119,10 @@ class TorchLearner(Learner):
             ) from error
 
     def learn(self, batch: Batch, place: Position, last: bool) -> None:
-        share = len(batch) / place.size
+        share, applied = len(batch) / place.size, False
 
         def update(name: str, loss: Tensor) -> None:
+            nonlocal applied
             # Shares of the whole batch, so that parts and processes add up to its mean.
             whole = self.runtime.scaler.scale(loss * share if share != 1 else loss)
             # With several optimisers a loss must reach the parameters of its own one alone.
@@ -119,14 +130,19 @@ class TorchLearner(Learner):
             torch.autograd.backward(whole, inputs=own)
             if last:
                 self._apply(name, place.lr)
+                applied = True
 
         if not len(batch):  # the last batch may be smaller than the number of processes
             for name in self.optimizers:
                 self._apply(name, place.lr)
+            self.runtime.scaler.update()
             return
         solves = OPTIMIZERS[self.recipe.optimizer].closure
         with self.runtime.autocast():
             figures = self._solve(batch) if solves else self.task.step(batch, update)
+        if applied:
+            # Not before all optimisers are done: the gradients of earlier parts have this scale.
+            self.runtime.scaler.update()
         precise = {name: value.to(self.runtime.precise) for name, value in figures.items()}
         self.add({name: value * len(batch) for name, value in precise.items()}, len(batch))
         if figures:
@@ -143,7 +159,6 @@ class TorchLearner(Learner):
         for group in optimizer.param_groups:
             group["lr"] = lr * group.get("lr_scale", 1.0)
         scaler.step(optimizer)
-        scaler.update()
         optimizer.zero_grad(set_to_none=True)
 
     def _solve(self, batch: Batch) -> dict[str, Tensor]:

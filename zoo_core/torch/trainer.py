@@ -143,7 +143,9 @@ class TorchTrainer(Trainer):
         model = self.build(job.entry, job.config)
         if job.init is not None:
             self.load_state(model, job.init)
-        fitted = Loop(TorchLearner(job, model), job).fit()
+        learner = TorchLearner(job, model)
+        with learner.runtime:
+            fitted = Loop(learner, job).fit()
         return fitted if job.run else None
 
     @torch.inference_mode()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import sys
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ from zoo_core.io.process import process
 from zoo_core.runs.run import FORMAT, Directory, Run
 from zoo_core.spec.entries import ModelEntry, Provider
 from zoo_core.spec.framework import check_options
+from zoo_core.spec.plugins import CORE
 from zoo_core.spec.recipe import Recipe, freeze
-from zoo_core.spec.registry import as_reference, is_path
+from zoo_core.spec.registry import as_reference, is_path, registry
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, honoured, refuse_ignored, trainer_of
@@ -164,10 +167,9 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
 
 def environment(entry: ModelEntry, device: str) -> dict[str, Any]:
     """What the bytes of the result depend on, besides the settings."""
-    provider = entry.provider
     return {
+        **distributions(entry),
         "zoo-core": __version__,
-        **({provider.distribution: provider.version} if provider else {}),
         "python": platform.python_version(),
         "numpy": np.__version__,
         **trainer_of(entry).environment(device),
@@ -175,6 +177,22 @@ def environment(entry: ModelEntry, device: str) -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": processor(),
     }
+
+
+def distributions(entry: ModelEntry) -> dict[str, str]:
+    """Versions of the packages that bring a model and its trainer, and of what those ask for."""
+    found: dict[str, str] = {}
+    for provider in (entry.provider, registry().trainers.get(entry.trainer).provider):
+        if provider is None or provider.distribution in ("", CORE):
+            continue
+        found[provider.distribution] = provider.version
+        with suppress(metadata.PackageNotFoundError):
+            for text in metadata.requires(provider.distribution) or ():
+                name = re.split(r"[^\w.-]", text, maxsplit=1)[0]
+                if "extra ==" not in text:
+                    with suppress(metadata.PackageNotFoundError):
+                        found[name] = metadata.version(name)
+    return found
 
 
 def check_same(
@@ -186,7 +204,7 @@ def check_same(
         what = f"dataset {data.name} is no longer the one that {begun.name} was started with"
         raise ZooError(what, f"start a new {begun.kind}, or bring the old images back")
     for name, now in environment(entry, device).items():
-        if (then := before["environment"].get(name)) != now:
+        if (then := before["environment"].get(name, now)) != now:  # older runs know fewer
             display.warn(f"{name} was {then} and is now {now}: the result may differ")
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from zoo_core.io.documents import write_document
-from zoo_core.io.errors import os_errors
 from zoo_core.io.files import digest_of
 from zoo_core.io.tensors import read, write
 
@@ -48,12 +47,8 @@ class Checkpoints:
 
     def save(self, step: int, state: State) -> Path:
         path = self.folder / f"{step:08d}.json"
-        hint = "nothing was saved before: make room, then start again"
-        if last := self.latest_path():
-            hint = f"what was saved before is whole ({last}): make room, then resume the run"
-        with os_errors(f"the checkpoint of step {step} could not be written", hint=hint):
-            digest = write(path.with_suffix(".safetensors"), state.tensors)
-            write_document(path, {"step": step, "sha256": digest, "values": state.values})
+        digest = write(path.with_suffix(".safetensors"), state.tensors)
+        write_document(path, {"step": step, "sha256": digest, "values": state.values})
         for old in self._paths()[KEPT:]:
             old.unlink(missing_ok=True)
             old.with_suffix(".safetensors").unlink(missing_ok=True)

@@ -19,17 +19,18 @@ EVERY = 30.0  # seconds between two lines of a pass
 
 
 class Display:
-    """Lines on standard error, one an epoch; silent if quiet."""
+    """Lines on standard error, one an epoch; silent if quiet, but for warnings where it `warns`."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet = quiet
+    def __init__(self, quiet: bool = False, warns: bool = False) -> None:
+        self.quiet, self.warns = quiet, warns or not quiet
 
     def say(self, sentence: str) -> None:
         if not self.quiet:
             print(sentence, file=sys.stderr, flush=True)
 
     def warn(self, sentence: str) -> None:
-        print(f"Warning: {sentence}", file=sys.stderr, flush=True)
+        if self.warns:
+            print(f"Warning: {sentence}", file=sys.stderr, flush=True)
 
     def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
         self.epochs = epochs

@@ -47,7 +47,7 @@ class Events:
         for plugin, hooks in list(self._listeners.items()):
             try:
                 getattr(hooks, hook)(**arguments)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 del self._listeners[plugin]
                 what = f"plugin {plugin!r} raised {describe(error)} in {hook}"
                 self._warn(f"{what}; it is not called again in this run")

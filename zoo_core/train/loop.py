@@ -15,6 +15,7 @@ import numpy as np
 
 from zoo_core.data.loader import Loader
 from zoo_core.data.sheets import write_sheet
+from zoo_core.io.console import typed
 from zoo_core.io.errors import Interrupted, TrainingError
 from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.io.targets import describe
@@ -154,7 +155,7 @@ class Loop:
             raise Interrupted(
                 f"stopped in epoch {self.epoch + 1}, after step {self.batch} "
                 f"of {self.steps}, and saved",
-                f"zoo train --resume {self.job.run.path}" if self.job.run else "",
+                typed("zoo train --resume", self.job.run.path) if self.job.run else "",
                 self.interruption.signal or 2,
             )
 

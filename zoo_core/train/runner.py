@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import json
-import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,8 +15,8 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
-from zoo_core.io.console import duration, named
-from zoo_core.io.errors import Interrupted, TrainingError, UsageError, WeightsError, ZooError
+from zoo_core.io.console import duration, named, typed
+from zoo_core.io.errors import Interrupted, TrainingError, WeightsError, ZooError, signal_of
 from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
@@ -35,6 +35,8 @@ from zoo_core.weights.verify import Located, check
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
 Reporter = Callable[[Run, Dataset], Path]
+# What the system says where there is no room; Windows has no quota.
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,10 +109,13 @@ def resume(
     report: Reporter | None = None,
 ) -> Result:
     """Go on with a run that was interrupted or killed, to the same end."""
-    run = Run.find(reference, runs)
+    run, display = Run.find(reference, runs), open_display(quiet)
     document = run.read()
-    refuse_complete(run, document)
-    display = open_display(quiet)
+    if done := completed(run):
+        further = typed(f"zoo train {document['model']['name']} --init", run.path)
+        display.say(f"{run.path} is complete; there is nothing to resume.")
+        display.say(f"{further} trains it further; zoo runs lists other runs.")
+        return done
     entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
     recipe = Recipe(**document["recipe"])
     data = open_dataset(document["dataset"]["reference"], recipe.data, report=display.say)
@@ -123,12 +128,14 @@ def resume(
     return execute(job, report)
 
 
-def refuse_complete(run: Run, document: Mapping[str, Any]) -> None:
-    if document["status"] == "complete":
-        raise UsageError(
-            f"{run.path} is complete; there is nothing to resume",
-            f"zoo train {document['model']['name']} --init {run.path} trains it further",
-        )
+def completed(run: Run) -> Result | None:
+    """What came out of a run; None where it did not reach its end yet."""
+    document = run.read() if run.settings_file.exists() else {}
+    if document.get("status") != "complete":
+        return None
+    result, page = document["result"], run.path / "report.md"
+    _, scores = final_scores(result, [])
+    return Result(run, scores, result["seconds"], page if page.exists() else None)
 
 
 def execute(job: Job, report: Reporter | None = None) -> Result:
@@ -139,7 +146,8 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
         raise SystemExit(0)
     with run.locked():
         if job.resume_from:  # another process may have gone on with it until now
-            refuse_complete(run, run.read())
+            if done := completed(run):
+                return done
             run.update(status="running", error="")
             if not Checkpoints(run.checkpoints).latest_path():
                 run.keep_metrics(0)
@@ -167,19 +175,27 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
 def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
     """Note in run.json how the run ended, tell the listeners, and say it in a sentence."""
     interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
+    again, finished = typed("zoo train --resume", run.path), False
+    with suppress(OSError, ZooError):
+        finished = run.read().get("status") == "complete"
+    if finished:  # what came after that, a listener say, undoes nothing
+        Checkpoints(run.checkpoints).clear()
+        what = f"stopped after the end of the training; {run.path} is complete"
+        stopped = isinstance(error, KeyboardInterrupt)
+        return Interrupted(what, signal=signal_of(error)) if stopped else error
     if isinstance(error, KeyboardInterrupt):  # before the first step, after the last, in one go
-        number = error.args[0] - 128 if error.args else signal.SIGINT
-        error = Interrupted("stopped between two steps", f"zoo train --resume {run.path}", number)
-    elif isinstance(error, OSError):
+        error = Interrupted("stopped between two steps", again, signal_of(error))
+    elif isinstance(error, OSError) and error.errno in FULL:
         last = Checkpoints(run.checkpoints).latest_path()
         saved = f"; the last checkpoint is {last}" if last else ""
-        error = TrainingError(
-            f"{run.path} could not be written: {error.strerror or error}",
-            f"make room, then: zoo train --resume {run.path}{saved}",
-        )
+        what = f"{run.path} could not be written: {error.strerror or error}"
+        error = TrainingError(what, f"make room, then: {again}{saved}")
     elif isinstance(error, Exception) and not isinstance(error, ZooError):
         what = f"training model {job.entry.name!r} of {origin(job.entry)} raised {describe(error)}"
-        error = TrainingError(what, "the same command with --debug shows where")
+        hint = "the same command with --debug shows where"
+        if isinstance(error, OSError):  # a network, a permission: the next time it may be there
+            hint = f"{again} tries again; {hint}"
+        error = TrainingError(what, hint)
     status, what = ("interrupted", "") if interrupted else ("failed", describe(error))
     with suppress(OSError, ZooError):  # a full disk: the error itself says so
         run.update(status=status, error=what)
@@ -227,7 +243,8 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
     try:
         page = report(run, job.dataset) if report else None
     except KeyboardInterrupt:
-        job.display.warn(f"the report was interrupted; zoo report {run.path} writes it")
+        again = typed("zoo report", run.path)
+        job.display.warn(f"the report was interrupted; {again} writes it")
     except Exception as error:  # whatever goes wrong with the report, the run is complete
         job.display.warn(f"the report could not be written: {describe(error)}")
     return Result(run, figures, fitted.seconds, page)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import duration, figure, named, numeric
+from zoo_core.io.console import duration, figure, named, numeric, typed
 from zoo_core.io.engine import Piece
 from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.io.files import atomic_write
@@ -37,7 +36,7 @@ class TrialBars(Bars):
     """The bars of one run, and one for the search; epochs leave no lines."""
 
     def __init__(self, number: int, trials: int) -> None:
-        super().__init__(quiet=True)
+        super().__init__(quiet=True, warns=True)
         self.number, self.trials = number, trials
 
     def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
@@ -58,7 +57,8 @@ class SearchDisplay(Display):
 
     def of_trial(self, number: int) -> Display:
         """For a run in this process."""
-        return TrialBars(number, self.plan.trials) if self.draws else Display(quiet=True)
+        lines = Display(quiet=True, warns=self.warns)
+        return TrialBars(number, self.plan.trials) if self.draws else lines
 
     def told(self, piece: Piece, line: Mapping[str, Any]) -> None:
         """A trial has ended an epoch; one in this process has bars of its own."""
@@ -201,7 +201,7 @@ def write_recipe(search: Search, plan: SearchPlan, recipe: Recipe, best: Trial) 
 
 def _config(search: Search) -> str:
     """The command that trains the best."""
-    return shlex.join(["zoo", "train", "--config", str(search.best_file)])
+    return typed("zoo train --config", search.best_file)
 
 
 def _toml(value: Any) -> str:
@@ -216,7 +216,7 @@ def write_search_report(search: Search, plan: SearchPlan) -> Report:
     """report.md and pictures/, from the files of the search, finished or not."""
     document, trials, path = search.read(), [*search.trials().values()], search.path / "report.md"
     if not trials:
-        hint = f"zoo {plan.kind} --resume {shlex.quote(str(search.path))} continues it"
+        hint = typed(f"zoo {plan.kind} --resume", search.path) + " continues it"
         raise UsageError(f"no trial of {search.path} has ended yet", hint)
     data, best = document["dataset"], ranked(plan, trials)[0]
     kind, them = ("Sweep", "Runs") if plan.kind == "sweep" else ("Search", "Trials")
@@ -262,7 +262,7 @@ def _facts(
         "best validation loss": plan.kind == "tune"
         and best.loss is not None
         and f"{best.loss:.4f} in epoch {best.epoch}",
-        "trained on everything": scores and f"{document['trained']}: {scores}",
+        "trained": scores and f"{document['trained']}: {scores}",
         "images": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
         "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),

@@ -42,6 +42,7 @@ class Terms:
     resources: Mapping[str, float] = field(default_factory=dict)  # of a trial: cpus, gpus, memory
     device: str = "auto"
     train: bool = False  # the best one on everything, afterwards
+    kept: tuple[str, ...] = ()  # settings of the trials that hold for that training too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,7 @@ class SearchSettings(Terms):
     quiet: bool = False
     checkpoint_seconds: float = 30.0
     command: str = ""  # how it was started, for search.json
+    report: bool = True
 
 
 PART = {"subset": 0.2, "validation_fraction": 0.2}
@@ -136,6 +138,7 @@ class SearchPlan(Terms):
         known = {spec.name for spec in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
         recipe, space = Recipe(**values.pop("recipe")), tuple(values.pop("space"))
+        values["kept"] = tuple(values.get("kept", ()))
         axes = parse_space(space, registry().models.get(values["model"]), recipe)
         return cls(**values, recipe=recipe, space=space, axes=axes)
 
@@ -181,6 +184,9 @@ def decide(asked: SearchSettings) -> SearchPlan:
     for name in ("searcher", "trials", "startup", "prune"):
         given = getattr(asked, name)
         terms[name] = getattr(preset, name) if given in (None, "") else given
+    choices = not sweep and all(axis.kind == "choice" for axis in axes)
+    if choices and not asked.searcher and grid_size(axes) <= terms["trials"]:
+        terms["searcher"] = "grid"  # the others draw some combinations twice
     if terms["searcher"] == "grid":
         size = grid_size(axes)
         terms["trials"] = size if asked.trials is None else min(size, asked.trials)

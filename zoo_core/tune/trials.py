@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.data.dataset import Dataset, Split
+from zoo_core.io.console import typed
 from zoo_core.io.engine import Arrays, Engine, Piece, Resources, WorkerDied
 from zoo_core.io.errors import Interrupted, TrainingError, ZooError
 from zoo_core.io.targets import describe
@@ -82,6 +83,7 @@ class TrialJob:
     data: Dataset  # without its arrays, which the engine brings
     checkpoint_seconds: float
     display: Display | None = None  # where the trial runs in the process of the search
+    warns: bool = True  # where it does not
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -141,7 +143,7 @@ def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
 
 
 def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:
-    plan, display = task.plan, task.display or Display(quiet=True)
+    plan, display = task.plan, task.display or Display(quiet=True, warns=task.warns)
     pruned, error = False, ""
 
     def give_up(lines: Lines) -> bool:
@@ -220,13 +222,14 @@ def run_trials(work: Work) -> list[Trial]:
         shown = display.of_trial(number) if engine.inline else None
         suggestion, seconds = searcher.suggest(number, seen), work.checkpoint_seconds
         path = search.path.absolute()  # another process may work in another folder
-        task = TrialJob(plan, number, suggestion, rivals, path, data, seconds, shown)
+        task = TrialJob(plan, number, suggestion, rivals, path, data, seconds, shown, display.warns)
         resources = Resources(**plan.resources)
         return Piece(number, "zoo_core.tune.trials:run_trial", task, resources)
 
     for outcome in engine.run(pull, arrays, display.told):
         if isinstance(outcome.value, WorkerDied):
-            hint = f"zoo {plan.kind} --resume {search.path} goes on; fewer workers need less"
+            again = typed(f"zoo {plan.kind} --resume", search.path)
+            hint = f"{again} goes on; fewer workers need less"
             raise TrainingError(str(outcome.value), hint) from outcome.value
         if outcome.state == "failed":
             raise outcome.value  # what is not the fault of the parameters: see run_trial

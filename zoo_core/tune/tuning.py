@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import shlex
-import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,18 +11,19 @@ from typing import Any
 
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
-from zoo_core.io.errors import Interrupted, TrainingError, UsageError
+from zoo_core.io.console import typed
+from zoo_core.io.errors import Interrupted, TrainingError, UsageError, signal_of
 from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.report.write import write_report
 from zoo_core.runs.run import Run, new_run, runs_root
-from zoo_core.runs.summary import final_scores
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import override
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.train.builder import build_job, check_same, environment
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.job import honoured, trainer_of
-from zoo_core.train.runner import Result, execute
+from zoo_core.train.runner import Result, completed, execute
 from zoo_core.tune.report import (
     SearchDisplay,
     best_trial,
@@ -63,6 +63,23 @@ class SearchResult(Displayed):
         return self.search.path
 
 
+def tune_and_train(
+    model: str, dataset: str, recipe: str, settings: Mapping[str, Any], **how: Any
+) -> Result:
+    """Search the learning rate, then train with it; what is set holds for the training too."""
+    entry = registry().models.get(model)
+    wanted = override(choose_recipe(entry, recipe), settings)
+    if settings.keys() & {"patience", "restore_best"}:
+        settings = {"validation_fraction": wanted.validation_fraction, **settings}
+    asked = SearchSettings(
+        model=model, dataset=dataset, recipe=recipe, settings=settings, train=True,
+        kept=tuple(settings), **how,
+    )  # fmt: skip
+    result = run_search(asked).trained
+    assert result is not None
+    return result
+
+
 def run_search(asked: SearchSettings) -> SearchResult:
     """Start a search or a sweep, or go on with one, and work until it is complete."""
     if process()[1] > 1:
@@ -82,19 +99,21 @@ def run_search(asked: SearchSettings) -> SearchResult:
                 raise TrainingError(what, f"each of them is a line of {search.trials_file}")
             recipe = best_recipe(plan, best)
             write_recipe(search, plan, recipe, best)
-            trained = _train_best(work, recipe) if plan.train else None
+            trained = _train_best(work, recipe, asked.report) if plan.train else None
         except (Interrupted, KeyboardInterrupt) as error:
             # It says how to go on with the search, not with one of its runs.
             search.update(status="interrupted")
-            hint = f"zoo {plan.kind} --resume {search.path}"
-            number = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
-            raise Interrupted(str(error) or "stopped between two steps", hint, number) from error
+            hint = typed(f"zoo {plan.kind} --resume", search.path)
+            ended = len(search.trials())
+            when = f"{ended} of {plan.trials} trials" if ended < plan.trials else "its last trial"
+            what = f"the {'search' if plan.kind == 'tune' else 'sweep'} was stopped after {when}"
+            raise Interrupted(f"{what}, and saved", hint, signal_of(error)) from error
         scores = trained.metrics if trained else {}
         result = {name: scores[name] for name in ("accuracy", "loss") if name in scores}
         search.update(status="complete", best=best.number, result=result)
     report = None
     try:
-        report = write_search_report(search, plan).path
+        report = write_search_report(search, plan).path if asked.report else None
     except Exception as error:  # whatever goes wrong with it, the search is complete
         work.display.warn(f"the report could not be written: {describe(error)}")
     return SearchResult(search, trials, best, recipe, report, trained)
@@ -106,15 +125,18 @@ def _begin(asked: SearchSettings) -> Work:
         search = Search.find(asked.resume, asked.runs, asked.kind)
         plan, root = search.plan(), search.path.parent
         if plan.kind != asked.kind:
-            hint = f"zoo {plan.kind} --resume {asked.resume}"
+            hint = typed(f"zoo {plan.kind} --resume", asked.resume)
             raise UsageError(f"{search.path} is a {plan.kind}", hint)
-        plan = replace(plan, train=plan.train or asked.train)
+        more = replace(plan, train=plan.train or asked.train)
+        finished, plan = search.read()["status"] == "complete" and more == plan, more
     else:
         plan, root = decide(asked), runs_root(asked.runs)
     display, engine = SearchDisplay(plan, asked.quiet), plan.make_engine()
     engine.check()
     data = open_dataset(plan.dataset, plan.recipe.data, report=display.say)
     if asked.resume:
+        if finished:
+            display.say(f"{search.path} is complete; there is nothing to resume.")
         check_same(search, data, plan.entry, plan.device, display)
         _check(plan, data, root, display)
         search.update(plan=plan.to_dict())
@@ -170,28 +192,26 @@ def best_recipe(plan: SearchPlan, best: Trial) -> Recipe:
     counted = "epochs" in honoured(trainer_of(plan.entry))
     if counted and recipe.schedule == "constant":  # else the schedule belongs to its epochs
         epochs = max(best.epoch or 1, math.ceil(recipe.warmup))
-    return replace(
-        recipe, epochs=epochs, subset=1.0, validation_fraction=0.0, patience=0, restore_best=False
-    )
+    whole: dict[str, Any] = {"epochs": epochs, "subset": 1.0, "validation_fraction": 0.0}
+    whole |= {"patience": 0, "restore_best": False}
+    return replace(recipe, **{k: v for k, v in whole.items() if k not in plan.kept})
 
 
-def _train_best(work: Work, recipe: Recipe) -> Result:
+def _train_best(work: Work, recipe: Recipe, report: bool) -> Result:
     """A run of its own, beside the search; a resume of the search finds it again."""
     search, plan, data, root = work.search, work.plan, work.data, work.search.path.parent
     if name := search.read().get("trained"):
         run = Run(root / name)
-        document = run.read() if run.settings_file.exists() else {}
-        if document.get("status") == "complete":
-            result, page = document["result"], run.path / "report.md"
-            _, scores = final_scores(result, [])
-            return Result(run, scores, result["seconds"], page if page.exists() else None)
+        if done := completed(run):
+            return done
     else:
         run = new_run(root, plan.entry.name, data.name)
         search.update(trained=run.name)
-    work.display.say(f"Training the best on everything: {run.path}")
+    on = f"{recipe.subset:g} of the training set" if recipe.subset < 1 else "everything"
+    work.display.say(f"Training the best on {on}: {run.path}")
     job = job_in(
         run, plan, recipe, data, open_display(work.display.quiet), runs=root,
-        command=shlex.join(["zoo", "train", "--config", str(search.best_file)]),
+        command=typed("zoo train --config", search.best_file),
         checkpoint_seconds=work.checkpoint_seconds,
     )  # fmt: skip
-    return execute(job, write_report)
+    return execute(job, write_report if report else None)

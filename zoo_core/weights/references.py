@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from zoo_core.io.console import typed
 from zoo_core.io.errors import AmbiguousName, UnknownName, WeightsError, did_you_mean, os_errors
 from zoo_core.io.files import cache_dir, read_bytes
 from zoo_core.io.targets import describe
@@ -154,7 +155,7 @@ def of_run(run: Run, reference: str = "") -> Located:
         result = document["result"]
         if not result or not run.model_file.exists():
             what = f"{run.path} has no trained weights yet"
-            raise WeightsError(what, f"zoo train --resume {run.path}")
+            raise WeightsError(what, typed("zoo train --resume", run.path))
         model, data = document["model"], document["dataset"]
         split, figures = final_scores(result, ())
         return Located(

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from zoo_core.io.console import say
+from zoo_core.io.console import say, typed
 from zoo_core.io.errors import (
     HubError,
     ManifestError,
@@ -136,7 +136,7 @@ class Folder:
         try:
             commit = read_bytes(self.path / "main", 100, follow=False).decode("ascii").strip()
         except FileNotFoundError:
-            hint = f"zoo publish RUN --to {self.reference} puts some there"
+            hint = typed("zoo publish RUN --to", self.reference) + " puts some there"
             raise HubError(f"there are no weights in {self.path}", hint) from None
         except (OSError, ValueError) as error:
             raise HubError(f"{self.path / 'main'} cannot be read: {error}") from error

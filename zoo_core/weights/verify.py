@@ -18,7 +18,7 @@ import numpy as np
 
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.documents import strict_loads
-from zoo_core.io.errors import MissingDependency, UnknownName, WeightsError, ZooError
+from zoo_core.io.errors import MissingDependency, OptionError, UnknownName, WeightsError, ZooError
 from zoo_core.io.files import digest_of, open_regular
 from zoo_core.io.targets import describe, install_hint
 from zoo_core.io.tensors import FLOATS, Header, read_arrays, read_header
@@ -121,6 +121,8 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
         except (ArithmeticError, TypeError, ValueError) as error:
             what = f"the preprocessing that comes with {located.reference} cannot be used"
             raise WeightsError(f"{what}: {describe(error)}") from error
+        except OptionError as error:
+            raise not_the_callers(error, located) from error
         try:
             entry, config = model_of(located)
             built_by = entry, config, framework_of(entry)
@@ -130,10 +132,17 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
                 raise WeightsError(f"{located.reference} names more classes than its model has")
         except (UnknownName, MissingDependency) as error:
             built_by = error
+        except OptionError as error:
+            raise not_the_callers(error, located) from error
     tensors = _check_tensors(located.path, header, arrays, spec, located.dtype, exact)
     if not isinstance(built_by, ZooError) and any(None in s for s, _ in (spec or {}).values()):
         assemble(built_by, tensors, located)  # only the model knows whether they agree
     return Verified(located, digest, size, header, tensors, preprocess, built_by)
+
+
+def not_the_callers(error: OptionError, located: Located) -> WeightsError:
+    """What comes with weights is wrong, and nothing that the person asked for."""
+    return WeightsError(f"{located.reference} cannot be used: {error}", CHANGED)
 
 
 def assemble(built_by: Model, tensors: Mapping[str, Any], located: Located, **how: Any) -> Any:

@@ -7,7 +7,6 @@ rate and no epochs, and the zoo refuses a recipe that sets them.
 
 import math
 import warnings
-from importlib.metadata import version
 
 import numpy as np
 
@@ -29,9 +28,6 @@ class SklearnTrainer(zoo.Trainer):
         count = sum(size for size, _ in sizes)
         weight = sum(size * each for size, each in sizes)
         return zoo.Description(count, count, weight, type(model).__name__)
-
-    def environment(self, device):
-        return {**super().environment(device), "scikit-learn": version("scikit-learn")}
 
     def fit(self, job):
         images, labels = job.training_arrays()  # (n, c, h, w), (n,)
