@@ -9,6 +9,8 @@ import pytest
 from PIL import Image
 from support import ROOT, environment
 
+from zoo_core.testing.package import check_folder
+
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLES = ROOT / "docs" / "examples"
 EXAMPLE = EXAMPLES / "zoo-mixer"
@@ -133,6 +135,13 @@ def test_a_strangers_one_file_package_appears_after_pip_install(core_venv, tmp_p
         uv("pip", "uninstall", "--python", core_venv.python, "stranger-net")
 
 
+def test_the_example_of_the_tutorial_keeps_its_promises():
+    outcomes = {outcome.check: outcome.state for outcome in check_folder(EXAMPLE)}
+    assert set(outcomes.values()) == {"ok"}
+    assert {"light", "parameters", "learning", "training"} <= outcomes.keys()
+
+
+@pytest.mark.slow
 def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(wheels, tmp_path):
     """Built, installed with what it asks for and nothing else, and checked there."""
     venv = Venv(tmp_path / "venv")

@@ -29,12 +29,12 @@ def drive(folder, cache, count, seed, seconds, model="cnn", settings=None):
 
 
 def test_killed_at_many_points_it_ends_with_the_same_weights(tmp_path):
-    drive(tmp_path, tmp_path, 8, 1, EVERY_STEP)
+    drive(tmp_path, tmp_path, 5, 1, EVERY_STEP)
 
 
 def test_killed_between_checkpoints_it_repeats_the_steps_that_were_lost(tmp_path):
     """Two optimisers, and an epoch between two checkpoints."""
-    drive(tmp_path, tmp_path, 6, 1, EVERY_EPOCH, "acgan", ACGAN)
+    drive(tmp_path, tmp_path, 4, 1, EVERY_EPOCH, "acgan", ACGAN)
 
 
 @pytest.mark.slow
