@@ -242,7 +242,7 @@ def test_figures_of_training_images_are_never_taken_for_those_of_a_test(
     done = zoo_here("train", "fcn_numpy", "--dataset", "./my_pictures", *how)
     assert ": train loss " in done.stdout and ", train accuracy " in done.stdout
     run = only_run(tmp_path)
-    assert zoo_here("runs").stdout.splitlines()[1].split("%")[1].startswith(" (train)  ")
+    assert zoo_here("runs").stdout.splitlines()[1].endswith("% (train)")
     done = zoo_here("evaluate", run.name, status=2)
     assert done.stderr.splitlines()[-2:] == [
         "Error: my_pictures has no labelled test split.",
