@@ -49,8 +49,12 @@ def test_it_prints_its_figures(name, run):
     assert re.search(r"\d", run(FOLDER / f"{name}.py", *SMALL[name].split()))
 
 
-def test_the_benchmark_of_frozen_models(run, tmp_path):
+def test_the_benchmark_of_frozen_models(run, tmp_path, monkeypatch):
     from features.parts import CHANNELS, write_weights
+
+    from zoo_core.tune import tuning
+
+    monkeypatch.setattr(tuning, "open_dataset", tuning.open_dataset)  # the script replaces it
 
     weights = write_weights(tmp_path / "weights.safetensors", seed=0)
     settings = {"preprocess.size": 32, "model.backbone_weights": weights, "epochs": 1, "subset": 1}
