@@ -150,7 +150,7 @@ MISTAKES = [
        CODE, ("        return error + ", "        error = error * (1 + batch.labels)\n"
               "        return error + ")),
     of("code", "evaluate-draws-at-random", ("evaluate", "random"),
-       CODE, ("        error = (", "        codes = codes + torch.randn_like(codes)\n"
+       CODE, ("        error = (", "        codes = codes + codes.clone().normal_()\n"
               "        error = (")),
     # ------------------------------------------------------------ datasets
     of("dots", "labels-from-1", ("label", "2 classes"),
