@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zoo_core.cli.main import main as main
     from zoo_core.io.errors import Finding as Finding
     from zoo_core.testing.checks import Skipped as Skipped
-    from zoo_core.testing.checks import job_of as job_of
+    from zoo_core.testing.models import job_of as job_of
     from zoo_core.testing.suite import Check as Check
     from zoo_core.testing.suite import checks_of as checks_of
     from zoo_core.torch.checks import check_export as check_export
@@ -27,7 +27,8 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "zoo_core.cli.main": "main",
         "zoo_core.io.errors": "Finding",
-        "zoo_core.testing.checks": "Skipped job_of",
+        "zoo_core.testing.checks": "Skipped",
+        "zoo_core.testing.models": "job_of",
         "zoo_core.testing.suite": "Check checks_of",
         "zoo_core.torch.checks": "check_export",
     },

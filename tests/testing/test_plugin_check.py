@@ -104,7 +104,7 @@ def test_a_name_that_cannot_be_one_writes_nothing(zoo_command, tmp_path, name):
 
 
 def test_each_mistake_in_a_network_is_found_and_explained(new):
-    """Many mistakes in one package: each has its own finding, and none hides another."""
+    """Several mistakes in one package: each has its own finding, unless one depends on another."""
     folder = new("bad")
     package = folder / "zoo_bad"
     replace_in(package / "plugin.py", ("import zoo\n", "import torch\nimport zoo\n"),
@@ -121,36 +121,40 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
         ("stride=2, padding=1)\n",
          "stride=2)\n        self.scale = nn.Parameter(torch.ones(width))\n"
          "        self.again = self.stem\n"),
-        ("nn.Linear(width, num_classes)", "nn.Linear(width, 10)"),
         ("x.mean((2, 3))", "nn.functional.dropout(x.mean((2, 3)), 0.1)"),
         ("from torch import Tensor, nn", "import torch\nfrom torch import Tensor, nn"),
     )  # fmt: skip
-    (package / "labels.json").write_text("{}")
-    replace_in(folder / "pyproject.toml", ('packages = ["zoo_bad"]',
-               'packages = ["zoo_bad"]\nexclude = ["*.json"]'), (",<1", ""))  # fmt: skip
+    replace_in(folder / "pyproject.toml", (",<1", ""))
     said = found(folder)
+    # What learns and what is read again would differ because evaluation draws at random.
     assert set(said) == {
-        "metadata", "contents", "version", "light", "parameters", "shapes", "options_count",
-        "choices", "errors", "gradients", "round_trip", "determinism", "training",
+        "metadata", "version", "light", "parameters", "options_count", "choices", "errors",
+        "gradients", "determinism",
     }  # fmt: skip
     for check, words in {
         "metadata": "accepts any later zoo-core",
-        "contents": "labels.json",
         "version": "ZOO_API = 1",
         "light": "imports torch",
         "parameters": "declares parameters=40,000 and has 38,",
-        "shapes": "num_classes=3 gives an output of (2, 10), not (2, 3)",
         "options_count": "heads=8 gives the same",
         "choices": "declares style=b and cannot be built with it",
         "errors": "image_size=1 ends in RuntimeError",
         "gradients": "no gradient reaches scale",
-        "round_trip": "stem.weight and again.weight of bad/bad are one tensor",
         "determinism": "gives another answer each time",
-        "training": "the model gives (8, 10) for 8 images of 4 classes",
     }.items():
         assert words in said[check], said[check]
         _, why, fix = said[check].split(" | ")
         assert min(len(why), len(fix)) > 15
+
+
+def test_a_wheel_that_is_not_complete_is_the_only_finding(new):
+    folder = new("bad")
+    (folder / "zoo_bad" / "labels.json").write_text("{}")
+    replace_in(folder / "pyproject.toml", ('packages = ["zoo_bad"]',
+               'packages = ["zoo_bad"]\nexclude = ["*.json"]'))  # fmt: skip
+    replace_in(folder / "zoo_bad" / "plugin.py", ("38_346", "40_000"))
+    said = found(folder)
+    assert set(said) == {"contents"} and "labels.json" in said["contents"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from zoo_numpy.trainer import NumpyTrainer
 import zoo
 from zoo_core.io.errors import Finding
 from zoo_core.spec.settings import read_request
-from zoo_core.testing.checks import check_recipes, check_training
+from zoo_core.testing.models import check_recipes, check_training
 from zoo_core.torch.frozen import FrozenTrainer
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train import runner
@@ -102,7 +102,9 @@ def test_a_run_that_claims_what_its_trainer_does_not_use_is_not_resumed(tmp_path
 def test_a_recipe_of_an_entry_that_its_trainer_does_not_use_is_found(monkeypatch):
     check_recipes("fcn_numpy")
     monkeypatch.setattr(NumpyTrainer, "honours", NumpyTrainer.honours - {"lr", "optimizer"})
-    with pytest.raises(Finding, match=r"sets (optimizer, )?lr, which its trainer, numpy, does not"):
+    with pytest.raises(
+        Finding, match=r"recipe .* with (optimizer|lr)=.*: its trainer, numpy, does not use"
+    ):
         check_recipes("fcn_numpy")
 
 

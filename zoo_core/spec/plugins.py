@@ -36,6 +36,7 @@ from zoo_core.spec.entries import (
 from zoo_core.spec.recipe import NAME
 
 GROUP = "zoo"
+MISSPELT = re.compile(r"(?im)^\[(zo+s?|ozo|zoo[-_.]?(?:core|plugins?|models?))\]")
 BUILTIN = "builtin"
 CORE = "zoo-core"
 MOST_ENTRIES = 10_000  # of one hook of one plugin: a generator without end must not hang the zoo
@@ -152,6 +153,13 @@ def declared_in(group: str = GROUP) -> Iterator[PluginRecord]:
             )
             continue
         if f"[{group}]" not in text:
+            other = MISSPELT.search(text) if group == GROUP else None
+            if other and f"Requires-Dist: {CORE}" in (read("METADATA") or ""):
+                reason = f"its entry points are in the group [{other[1]}], not in [{group}]"
+                dist = _name_and_version(name, read)[0]
+                yield PluginRecord(
+                    id=name, value="", distribution=dist, version="", state="failed", reason=reason
+                )
             continue
         distribution, version = _name_and_version(name, read)
         key = re.sub(r"[-_.]+", "-", distribution).lower()

@@ -22,7 +22,7 @@ from pathlib import Path
 from zoo_core import __version__
 from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
 from zoo_core.spec.plugins import BUILTIN, load_plugins
-from zoo_core.testing.suite import Check, Outcome, outcomes
+from zoo_core.testing.suite import DECISIVE, Check, Outcome, outcomes
 
 LARGEST = 100 << 20  # bytes of a file that PyPI takes without asking
 REQUIREMENT = re.compile(r" *([\w.-]*) *(?:\[([^]]*)\])?")  # its name and its extras
@@ -90,12 +90,14 @@ def check_contents(folder: Path, site: Path) -> None:
                 "include them as package data in pyproject.toml; hatchling also leaves out what "
                 ".gitignore names",
             )
-    if not packages and not list(site.glob("*.py")):
-        raise Finding(
-            "the wheel contains no Python at all",
-            "there is nothing to import after pip install",
-            "name the packages to include in pyproject.toml",
-        )
+    beside = {p.stem for p in folder.glob("*.py")} - {p.stem for p in site.iterdir()}
+    for name, where, _ in _imports(packages):
+        if name in beside:
+            raise Finding(
+                f"{where} imports {name}, a file beside the package that is not in the wheel",
+                "you have it in your folder, and nobody who installs the package has it",
+                f"move {name}.py into the package, and import it from there",
+            )
     for path in site.rglob("*"):
         if path.is_file() and path.stat().st_size > LARGEST:
             raise Finding(
@@ -238,14 +240,16 @@ def check_folder(folder: Path, options: Sequence[str] = ()) -> Iterator[Outcome]
             Check.by(check_wheel, name, folder, backend, site),
             Check.by(check_contents, name, folder, site),
         )
-        yield from outcomes(checks)
-        if site.exists():
-            extras = project.get("optional-dependencies", {}).values()
-            wanted = [*project.get("dependencies", []), *chain.from_iterable(extras)]
-            code = [path for path in site.iterdir() if path.suffix in ("", ".py")]
-            yield from outcomes(_of_code(name, code, wanted))
-            for plugin in plugins:
-                yield from _in_process(plugin, options, site)
+        for outcome in outcomes(checks):
+            yield outcome
+            if outcome.state == "found" and outcome.check in DECISIVE:
+                return
+        extras = project.get("optional-dependencies", {}).values()
+        wanted = [*project.get("dependencies", []), *chain.from_iterable(extras)]
+        code = [path for path in site.iterdir() if path.suffix in ("", ".py")]
+        yield from outcomes(_of_code(name, code, wanted))
+        for plugin in plugins:
+            yield from _in_process(plugin, options, site)
 
 
 def _of_code(name: str, code: Sequence[Path], requirements: Sequence[str]) -> list[Check]:
@@ -258,7 +262,7 @@ def _of_code(name: str, code: Sequence[Path], requirements: Sequence[str]) -> li
 
 def check_installed(name: str, options: Sequence[str] = ()) -> Iterator[Outcome]:
     """Check the plugins of an installed package, by its name or a plugin's id."""
-    records = [r for r in load_plugins().records if r.id != BUILTIN]
+    records = [r for r in load_plugins().records if r.id != BUILTIN and r.value]
     found = list(dict.fromkeys(r.id for r in records if name in (r.id, r.distribution)))
     if not found:
         with suppress(importlib.metadata.PackageNotFoundError):

@@ -12,15 +12,23 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from zoo_core.io.errors import Finding, ZooError
+from zoo_core.io.errors import Finding
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import parse_value
-from zoo_core.testing import checks
+from zoo_core.testing import checks, models
 
-DECISIVE = ("targets", "wheel")  # after a finding of these, others would say the same once more
+# After a finding, checks that depend on it would say the same once more: they are left out.
+DECISIVE = {"targets", "wheel", "contents"}  # for all others
+NEEDED = {"build", "shapes"}  # for all others of the same entry
+NEEDS = {
+    "round_trip": {"determinism"},
+    "learning": {"gradients", "determinism", "round_trip"},
+    "training": {"recipes", "task", "gradients", "learning", "determinism", "round_trip", "meta"},
+    "honours": {"recipes", "training"},
+}
 
 
 @dataclass(frozen=True)
@@ -70,20 +78,27 @@ def checks_of(name: str, **options: Any) -> list[Check]:
         return made  # there is nothing else to look at
     record = checks.record_of(plugin)
     made += [Check.by(check, plugin, record) for check in checks.RECORD_CHECKS]
-    models, datasets = record.entries("models"), record.entries("datasets")
+    entries, datasets = record.entries("models"), record.entries("datasets")
     if model:
-        made, models, datasets = [], (registry().models.get(name),), ()
-    for entry in models:
+        made, entries, datasets = [], (registry().models.get(name),), ()
+    trainers = [entry.name for entry in record.entries("trainers")]
+    own = {entry.trainer: entry for entry in reversed(entries) if entry.trainer in trainers}
+    for entry in entries:
         known = {key: value for key, value in options.items() if key in entry.options}
         target = ""
-        with suppress(ZooError):  # check_targets says so
+        with suppress(Exception):  # check_targets says so
             target = framework_of(entry).checks if entry.task == "classification" else ""
         for check in (
-            checks.check_parameters,
-            checks.check_recipes,
+            models.check_build,
+            models.check_shapes,
+            models.check_parameters,
+            models.check_recipes,
             *(resolve(target, f"checking {entry.name!r}") if target else ()),
-            *([checks.check_generation] if "generate" in entry.capabilities else []),
-            checks.check_training,
+            models.check_capabilities,
+            *([models.check_generation] if "generate" in entry.capabilities else []),
+            *([models.check_task] if ":" in entry.task else []),
+            models.check_training,
+            *([models.check_honours] if entry is own.get(entry.trainer) else []),
         ):
             made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
     made += [Check(d.name, "arrays", partial(checks.check_dataset, d.name)) for d in datasets]
@@ -93,7 +108,10 @@ def checks_of(name: str, **options: Any) -> list[Check]:
 
 def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
     """Make checks, one after the other. A check that breaks is a finding as well."""
+    found: dict[str, set[str]] = {}  # by entry: the checks that found something
     for check in made:
+        if found.setdefault(check.of, set()) & (NEEDED | NEEDS.get(check.name, set())):
+            continue
         started = time.perf_counter()
         state, said = "ok", ("", "", "")
         try:
@@ -107,16 +125,18 @@ def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
             state, said = "found", (f"it raised {describe(error)}", why, "correct that first")
         seconds = round(time.perf_counter() - started, 3)
         yield Outcome(check.of, check.name, state, *said, seconds=seconds)
-        if state == "found" and check.name in DECISIVE:
-            return
+        if state == "found":
+            found[check.of].add(check.name)
+            if check.name in DECISIVE:
+                return
 
 
 def main() -> None:
     plugin, *given = sys.argv[1:]
     records = [record for record in load_plugins().records if record.id == plugin]
-    models = [entry for record in records for entry in record.entries("models")]
+    entries = [entry for record in records for entry in record.entries("models")]
     # An OPTION=VALUE has the type that the option has in one of the models.
-    known = {key: value for entry in models for key, value in entry.options.items()}
+    known = {key: value for entry in entries for key, value in entry.options.items()}
     words = (text.partition("=") for text in given)
     options = {key: parse_value(value, known.get(key), key) for key, _, value in words}
     output = sys.stdout

@@ -57,7 +57,7 @@ class ViT(nn.Module):
         super().__init__()
         if image_size % patch_size:
             raise ValueError(f"patch_size {patch_size} does not divide image_size {image_size}")
-        if width % heads:
+        if heads < 1 or width % heads:
             raise ValueError(f"heads {heads} does not divide width {width}")
         tokens = 1 + (image_size // patch_size) ** 2
         self.conv_proj = nn.Conv2d(in_channels, width, patch_size, patch_size)

@@ -30,7 +30,7 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        if width % heads:
+        if heads < 1 or width % heads:
             raise ValueError(f"{heads} heads cannot share a width of {width} evenly")
         self.heads = heads
         self.query = nn.Linear(width, width)

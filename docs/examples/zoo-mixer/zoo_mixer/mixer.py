@@ -34,6 +34,8 @@ class Mixer(nn.Module):
         super().__init__()
         if patch_size < 1 or image_size % patch_size:
             raise ValueError(f"patches of {patch_size} pixels do not fill an image of {image_size}")
+        if width < 1:
+            raise ValueError(f"width must be at least 1, not {width}")
         tokens = (image_size // patch_size) ** 2
         self.patches = nn.Conv2d(in_channels, width, patch_size, stride=patch_size)
         self.blocks = nn.Sequential(
