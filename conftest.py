@@ -1,5 +1,6 @@
 """What the tests of the core and of all plugins share: a world of its own for each of them."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -14,7 +15,14 @@ for name in [name for name in os.environ if name.startswith("ZOO_")]:
 
 @pytest.fixture(autouse=True)
 def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty cache, and torch's random numbers; pytest-randomly seeds random and numpy."""
+    """An empty cache, a library that prints nothing by itself, and torch's random numbers;
+    pytest-randomly seeds random and numpy."""
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    # A command that a test runs in this process sets up printing, for good.
+    monkeypatch.setattr("zoo_core.io.console._shown", False)
+    monkeypatch.setattr("zoo_core.io.console._quiet", False)
+    logger = logging.getLogger("zoo")
+    logger.handlers.clear()
+    logger.setLevel(logging.NOTSET)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(TORCHS_OWN)

@@ -1,6 +1,5 @@
 """What the library says: through the logger `zoo`, and on standard error for a command line."""
 
-import logging
 import subprocess
 import sys
 import threading
@@ -47,7 +46,6 @@ def test_a_warning_is_heard_unless_it_is_silenced(before, printed):
 
 
 def test_the_command_line_shows_every_sentence(capsys):
-    logging.getLogger("zoo").handlers.clear()  # of tests before this one
     console.show_on_stderr()
     console.say("Waiting for another pull")
     console.warn("100 % of it is damaged")

@@ -1,7 +1,6 @@
 """Frozen models: trained on features, used on images."""
 
 import json
-import logging
 import shutil
 
 import numpy as np
@@ -236,9 +235,6 @@ def test_what_a_search_needs_is_fetched_once_and_said_before_it_begins(
     find, size = backbones._find, "Fetching a backbone of 346 MB"
     monkeypatch.setattr(backbones, "_find", lambda *how: how[3](size) or find(*how))
     monkeypatch.setattr(backbones, "_at_hand", {})
-    # What is found again by its digest is told to the logger, which a test before may have shown.
-    monkeypatch.setattr("zoo_core.io.console._shown", False)
-    monkeypatch.setattr(logging.getLogger("zoo"), "handlers", [])
     zoo.tune(
         "resnet18_features", "synthetic", trials=1, runs=tmp_path / "runs",
         settings=settings(weights, epochs=1),
