@@ -40,9 +40,10 @@ runs/.demo: $(READY) $(SOURCES)
 	$(BIN)/zoo train cnn --dataset $$data --epochs 2 --set schedule=one_cycle --runs runs > runs/.demo.out
 	@run=$$(tail -n 1 runs/.demo.out) && $(BIN)/zoo evaluate "$$run" && echo "$$run" > $@
 
-# One thread for each of the two test processes: more than cores would only wait for each other.
-# Order and random numbers are new each time; pytest's first lines say how to have them again.
-QUICK = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+# One thread for each test process: more would only wait for each other. Three processes, because
+# a fifth of the time a test waits for a disk or for another process. Order and random numbers are
+# new each time; pytest's first lines say how to have them again.
+QUICK = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m "not slow"
 
 test: $(READY) lint
 	$(QUICK)
