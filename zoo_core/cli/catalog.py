@@ -15,7 +15,7 @@ from zoo_core.cli.output import Answer, command, note, print_fields, print_table
 from zoo_core.io.console import duration, figure, label, size
 from zoo_core.io.errors import UnknownName
 from zoo_core.io.targets import install_hint
-from zoo_core.spec.entries import KINDS, DatasetEntry, ModelEntry, TrainerEntry
+from zoo_core.spec.entries import DatasetEntry, ModelEntry, TrainerEntry
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.registry import (
     find_models,
@@ -38,7 +38,7 @@ HIDDEN = ("trainable", "tags", "capabilities", "distribution", "version", "refer
 @click.option("--engines", "sort", flag_value="engines", help="Show engines.")
 @click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
-@click.option("--kind", "--task", type=click.Choice(KINDS), help="Only what does this task.")
+@click.option("--kind", "--task", help="Only what is for this: classification, generation ...")
 @click.option("--tag", default="", help="Only what has this tag.")
 @click.option("--dataset", default="", help="Only what trains on this dataset.")
 @click.option("--plugin", default="", help="Only what this plugin provides.")

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from zoo_core.data.sources import Arrays
+from zoo_core.data.targets import digest_of_targets, read_targets
 from zoo_core.io.errors import DataError
+from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import DatasetEntry
 
 NAMES = ("train_images", "train_labels", "test_images", "test_labels")
@@ -18,10 +20,11 @@ NAMES = ("train_images", "train_labels", "test_images", "test_labels")
 
 @dataclass(frozen=True, repr=False)
 class Split:
-    """The images of one split and, unless they are for generation only, their labels."""
+    """The images of one split and, unless nothing is known of them, their labels."""
 
     images: np.ndarray  # uint8 (n, height, width, channels)
-    labels: np.ndarray | None  # int64 (n,), indices into Dataset.classes
+    # One class: int64 (n,), places in `classes`. Several: uint8 (n, classes). Numbers: float32 (n, k).
+    labels: np.ndarray | None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -38,7 +41,7 @@ class Dataset:
     name: str
     train: Split
     test: Split | None
-    classes: tuple[str, ...]  # () where there are no labels
+    targets: Targets
     mean: tuple[float, ...]  # one for each channel, of pixels in [0, 1]
     std: tuple[float, ...]
     digest: str  # sha256 of all that decides the arrays: names a dataset for caches and run.json
@@ -46,6 +49,11 @@ class Dataset:
     def __repr__(self) -> str:  # not a thousand classes
         counted = f"{len(self.classes)} classes" if self.classes else "no classes"
         return f"Dataset({self.name}, train={self.train}, test={self.test}, {counted})"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; () where the labels are none, or numbers."""
+        return self.targets.classes
 
     @property
     def channels(self) -> int:
@@ -65,7 +73,7 @@ class CheckedArrays:
     """Arrays in the form in which they are kept, and what they hash to."""
 
     arrays: dict[str, np.ndarray]  # images uint8 (n, h, w, c); labels uint8, int64 from 257 classes
-    classes: tuple[str, ...]
+    targets: Targets
     digests: dict[str, str]
 
 
@@ -77,7 +85,8 @@ def check_arrays(
     recorded: digests of an earlier time. declared: whether the entry's sizes and digests apply.
     """
     given = {name: value for name, value in given.items() if value is not None}
-    names = given.pop("classes", entry.classes)
+    classes = given.pop("classes", entry.classes)
+    numbers = given.pop("numbers", entry.numbers)
     if unknown := sorted(set(given) - set(NAMES)):
         hint = f"they are called {', '.join(NAMES)}"
         raise DataError(f"there is an unknown array {unknown[0]!r}", hint)
@@ -92,21 +101,12 @@ def check_arrays(
         arrays |= _checked_split(given, part)
     if len({arrays[f"{part}_images"].shape[1:] for part in parts}) > 1:
         raise DataError("training and test images differ in shape")
-    classes: tuple[str, ...] = ()
-    if labelled:
-        labels = {name: arrays[name] for name in (f"{part}_labels" for part in parts)}
-        largest = max(int(values.max()) for values in labels.values())
-        classes = tuple(map(str, range(largest + 1) if names is None else names))
-        for name, values in labels.items():
-            wrong = np.flatnonzero((values < 0) | (values >= len(classes)))
-            if len(wrong):
-                found = f"the label {values[wrong[0]]} at position {wrong[0]}"
-                raise DataError(f"{name} has {found}, and there are {len(classes)} classes")
-            kind = np.uint8 if len(classes) <= 256 else np.int64
-            arrays[name] = np.ascontiguousarray(values, kind)
+    given_labels = {name: arrays[name] for name in (f"{part}_labels" for part in labelled)}
+    targets, labels = read_targets(given_labels, classes, numbers)
+    arrays |= labels
     train, test = arrays["train_images"], arrays.get("test_images", ())
     sizes = (
-        ("classes", len(entry.classes) if entry.classes else None, len(classes)),
+        ("classes", len(entry.classes) if entry.classes else None, len(targets.classes)),
         ("channels", entry.in_channels, train.shape[3]),
         ("pixels a side", entry.image_size, train.shape[1]),
         ("training images", entry.train_size, len(train)),
@@ -118,14 +118,14 @@ def check_arrays(
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         hashes = pool.map(lambda array: hashlib.sha256(array.data).hexdigest(), arrays.values())
         digests = dict(zip(arrays, hashes, strict=True))
-    digests["classes"] = hashlib.sha256("\n".join(classes).encode()).hexdigest()
+    digests |= digest_of_targets(targets)
     if recorded and set(recorded) != set(digests):
         raise DataError("the recorded digests are those of other arrays")
     for name, digest in {**recorded, **(entry.digests if declared else {})}.items():
         if (found := digests.get(name, "missing")) != digest:
             both = f"SHA-256 {found}, expected {digest}"
             raise DataError(f"{name} is not what it should be ({both})")
-    return CheckedArrays(arrays, classes, digests)
+    return CheckedArrays(arrays, targets, digests)
 
 
 def _checked_split(given: Arrays, part: str) -> dict[str, np.ndarray]:
@@ -142,9 +142,8 @@ def _checked_split(given: Arrays, part: str) -> dict[str, np.ndarray]:
     name = f"{part}_labels"
     if name in given:
         labels = arrays[name] = np.asarray(given[name])
-        if labels.ndim != 1 or labels.dtype.kind not in "iu":
-            found = f"{labels.dtype} of shape {labels.shape}"
-            raise DataError(f"{name} is {found}, and must be integers")
+        if not labels.ndim:
+            raise DataError(f"{name} is a single {labels.dtype}, not an array")
         if len(labels) != len(images):
             raise DataError(f"{name} has {len(labels)} labels for {len(images)} images")
     return arrays

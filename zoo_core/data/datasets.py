@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError, che
 from zoo_core.io.files import cache_dir, locked, temporary_folder
 from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.answers import CLASS
 from zoo_core.spec.entries import DatasetEntry
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import as_reference, is_path, registry
@@ -158,7 +160,9 @@ def verify_cached(choice: DatasetChoice, path: Path, key: str | None = None) -> 
     """Read a cache file and hash every array again; raises DataError where something is wrong."""
     record, arrays = read_cache(path)
     try:
-        arrays["classes"], digests = record["classes"], record["digests"]
+        arrays["classes"], digests = record["classes"] or None, record["digests"]
+        columns = record.get("targets", {})
+        arrays["numbers"] = dict(zip_longest(columns.get("names", ()), columns.get("units", ())))
         stale = record["format"] != FORMAT or (key is not None and record["key"] != key)
     except (KeyError, TypeError) as error:
         raise DataError(f"{path} is damaged: its record is incomplete") from error
@@ -237,7 +241,8 @@ def _fetched(
             "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
             "options": dict(choice.options),
             "key": key,
-            "classes": found.classes,
+            "classes": found.targets.classes,
+            "targets": found.targets.to_dict(),
             "digests": found.digests,
             "source": str(user_path or source.name),
             "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -274,7 +279,9 @@ def _dataset(choice: DatasetChoice, found: CheckedArrays) -> Dataset:
 
     def split(part: str) -> Split:
         images, labels = arrays[f"{part}_images"], arrays.get(f"{part}_labels")
-        return Split(images, None if labels is None else labels.astype(np.int64))
+        if labels is not None and found.targets.kind == CLASS:
+            labels = labels.astype(np.int64)
+        return Split(images, labels)
 
     def per_channel(values: tuple[float, ...]) -> tuple[float, ...]:
         return values if len(values) == channels else (sum(values) / len(values),) * channels
@@ -283,7 +290,7 @@ def _dataset(choice: DatasetChoice, found: CheckedArrays) -> Dataset:
         name=Path(choice.options["path"]).name if is_path(choice.label) else choice.label,
         train=split("train"),
         test=split("test") if "test_images" in arrays else None,
-        classes=found.classes,
+        targets=found.targets,
         mean=per_channel(choice.entry.mean),
         std=per_channel(choice.entry.std),
         digest=document_digest([found.digests, {name: a.shape for name, a in arrays.items()}]),

@@ -53,10 +53,10 @@ class FeatureKey:
 
     def layout(self, split: Split, width: int, **about: Any) -> Layout:
         """The file of these features; about: the dataset's name, its classes, how they are made."""
-        key, rows = asdict(self), len(split)
+        key, rows, labels = asdict(self), len(split), split.labels
         specs: dict[str, tuple[str, Sequence[int]]] = {"features": (self.dtype, (rows, width))}
-        if split.labels is not None:
-            specs["labels"] = ("int64", (rows,))
+        if labels is not None:
+            specs["labels"] = (str(labels.dtype), labels.shape)
         text = json.dumps(key, sort_keys=True)
         return Layout(
             key=key,
@@ -64,7 +64,7 @@ class FeatureKey:
             row_bytes=width * np.dtype(self.dtype).itemsize,
             # Spaces as in version 0.1, whose unfinished files are completed.
             before=tensors.header_bytes(specs, text, aligned=ALIGNED, separators=(", ", ": ")),
-            after=b"" if split.labels is None else split.labels.astype(np.int64).tobytes(),
+            after=b"" if labels is None else labels.tobytes(),
             about={"width": width, **about},
         )
 

@@ -5,6 +5,7 @@ An entry names its code as a string, which is imported when somebody uses the en
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -26,11 +27,19 @@ from zoo_core.spec.recipe import (
     or_none,
 )
 
-KINDS = ("classification", "generation", "clustering")
+KIND = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+# What the zoo itself can train for; the labels of the images decide which of them it is.
+TASKS = ("classification", "multilabel", "regression")
 TARGETED = Rule(
     lambda v: isinstance(v, str) and TARGET.fullmatch(v) is not None,
     "a string like 'package.module:Class'",
 )
+
+
+def _is_kind(word: object) -> bool:
+    return isinstance(word, str) and KIND.fullmatch(word) is not None
+
+
 WORDS = Rule(lambda v: isinstance(v, str) and bool(v.strip()), "a few words that say what it is")
 
 
@@ -83,7 +92,7 @@ class ModelEntry(ListedEntry, Displayed):
     total_parameters: int | None = None  # with the frozen ones; as `parameters` unless declared
     dataset: str = "cifar10"
     trainer: str = "torch"
-    task: str = "classification"  # or the string target of a Task class
+    task: str = "classification"  # the labels decide the built-in one; or a Task's string target
     capabilities: Mapping[str, str] = field(default_factory=FrozenDict)  # name -> string target
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: {"default": Recipe()})
     tags: tuple[str, ...] = ()
@@ -93,8 +102,8 @@ class ModelEntry(ListedEntry, Displayed):
     rules: ClassVar[Mapping[str, Rule]] = {
         **ListedEntry.rules,
         "kinds": Rule(
-            lambda v: isinstance(v, tuple) and bool(v) and set(v) <= set(KINDS),
-            f"a tuple out of {', '.join(KINDS)}",
+            lambda v: isinstance(v, tuple) and bool(v) and all(map(_is_kind, v)),
+            'words that say what the model is for, as ("classification",)',
         ),
         **dict.fromkeys(("dataset", "trainer", "task", "reference", "framework"), TEXT),
         **dict.fromkeys(("in_channels", "image_size"), count()),
@@ -125,7 +134,7 @@ class ModelEntry(ListedEntry, Displayed):
                 f"choices of {name!r} must be a tuple with its default {self.config[name]!r}",
             )
         targets = {f"capability {name!r}": target for name, target in self.capabilities.items()}
-        if self.task != "classification":
+        if self.own_task:
             targets["task"] = self.task
         for where, target in targets.items():
             self._require(
@@ -138,9 +147,9 @@ class ModelEntry(ListedEntry, Displayed):
         self._require("default" in self.recipes, "recipes must have one called 'default'")
 
     @property
-    def classifies(self) -> bool:
-        """Whether the model, called with images, gives scores of classes."""
-        return "classification" in self.kinds or "clustering" in self.kinds
+    def own_task(self) -> bool:
+        """Whether the entry brings its task, and the labels do not decide it."""
+        return self.task not in TASKS
 
     @property
     def options(self) -> dict[str, Any]:
@@ -155,7 +164,8 @@ class ModelEntry(ListedEntry, Displayed):
 class DatasetEntry(ListedEntry):
     """One set of images, with labels or without. What its target gives: docs/datasets.md."""
 
-    classes: tuple[str, ...] | None = None  # None: the data decides, or there are no labels
+    classes: tuple[str, ...] | None = None  # None: the data decides, or there are none
+    numbers: Mapping[str, str] = field(default_factory=FrozenDict)  # labels: name -> unit, or ""
     in_channels: int | None = None  # None: the data decides, as for image_size
     image_size: int | None = None
     train_size: int | None = None
@@ -177,7 +187,7 @@ class DatasetEntry(ListedEntry):
             )
         ),
         **dict.fromkeys(("in_channels", "image_size", "train_size", "test_size"), or_none(count())),
-        **dict.fromkeys(("digests", "config"), OPTIONS),
+        **dict.fromkeys(("digests", "config", "numbers"), OPTIONS),
         "tags": TEXTS,
     }
 

@@ -22,6 +22,8 @@ from zoo_core.spec.registry import registry
 if TYPE_CHECKING:
     import numpy as np
 
+    from zoo_core.spec.answers import Answers, Targets
+
 SHAPES = ("num_classes", "in_channels", "image_size")
 
 Config = Mapping[str, Any]  # all options of a model
@@ -159,13 +161,23 @@ class Framework(ABC):
         return None
 
     def measure(
-        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Any, classes: tuple[str, ...]
+        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Any, targets: Targets
     ) -> dict[str, float]:
-        """Figures of the images of a loader, for a model whose task is not classification.
+        """Figures of the images of a loader, for a model that has a task of its own.
 
         It is here and not in Trainer, because `zoo evaluate` measures weights without training.
         """
-        raise OptionError(f"trainer {entry.trainer!r} measures classifiers only")
+        raise OptionError(f"trainer {entry.trainer!r} has no tasks of plugins")
+
+    def answers(self, entry: ModelEntry, targets: Targets) -> Answers | None:
+        """What outputs of `predict_batch` mean, a zoo.Answers; None: they answer nothing.
+
+        Here the targets of the training decide: a class, several, or numbers.
+        """
+        from zoo_core.spec.answers import ANSWERS  # NumPy, which listing models does without
+
+        kind = ANSWERS.get(targets.kind)
+        return kind(targets) if kind else None
 
     def export(self, entry: ModelEntry, model: Any, images: Any, path: Path) -> float:
         """Write a model for other programs; by how much its answers on the images then differ."""

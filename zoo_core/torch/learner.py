@@ -84,8 +84,8 @@ class TorchLearner(Learner):
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
-        network, classes = cast(nn.Module, compiled), job.dataset.classes
-        self.task = find_task(job.entry)(network, job.recipe, classes)
+        network, targets = cast(nn.Module, compiled), job.dataset.targets
+        self.task = find_task(job.entry, targets)(network, job.recipe, targets)
         for network in dict.fromkeys((self.model, self.published)):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}

@@ -6,7 +6,6 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,18 @@ from zoo_core.io.targets import resolve
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
 from zoo_core.train.job import SEARCHED, Job
-from zoo_core.use.metrics import ClassificationTotals
+from zoo_core.spec.answers import (
+    CLASS,
+    CLASSES,
+    NONE,
+    NUMBERS,
+    Answers,
+    ClassAnswers,
+    ClassesAnswers,
+    Figure,
+    NumberAnswers,
+    Targets,
+)
 
 Update = Callable[[str, Tensor], None]
 SumOver = Callable[[np.ndarray], np.ndarray]
@@ -75,9 +85,12 @@ class Task(ABC):
     several times for one batch (L-BFGS).
     """
 
+    kinds: tuple[str, ...] = ()  # what its models are for; entries declare the same words
+    needs: tuple[str, ...] = ()  # "class", "classes", "numbers", "none"; (): any
+    answers: type[Answers] | None = None  # what a model called with images gives; None: no answer
+    figures: Mapping[str, Figure] = {"loss": Figure(better="lower")}  # of `evaluate`
     optimizers: tuple[str, ...] = ("model",)
     options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
-    needs_labels = False  # whether images without labels are refused
     mixes = False  # whether `step` knows what MixUp and CutMix do to labels
     smooths = False  # whether `step` uses the recipe's label_smoothing
 
@@ -85,13 +98,13 @@ class Task(ABC):
     def check(cls, job: Job) -> None:
         """Refuse a job before it has a run: a ValueError says in a sentence what is wrong."""
 
-    def __init__(self, model: nn.Module, recipe: Recipe, classes: tuple[str, ...]) -> None:
-        """classes: names of the classes, () without labels; `settings` has all of `options`."""
+    def __init__(self, model: nn.Module, recipe: Recipe, targets: Targets) -> None:
+        """targets: what the labels are and are called; `settings` has all of `options`."""
         self.model: Any = model  # a subclass knows which network it was written for
         self.recipe = recipe
-        self.classes = classes
+        self.targets = targets
         self.settings = {**self.options, **recipe.task}
-        self.scored: np.ndarray | None = None  # by a classifier's last `evaluate`
+        self.scored: np.ndarray | None = None  # by the last `evaluate` of a supervised task
 
     def parameters(self, name: str) -> Iterable[nn.Parameter]:
         """The parameters of one of `optimizers`; here, all of the model."""
@@ -136,55 +149,135 @@ class Task(ABC):
         return []
 
 
-class Classification(Task):
-    """Cross-entropy, with label smoothing, MixUp and CutMix."""
+class Supervised(Task):
+    """Learns the labels of images. Subclasses say what a loss is; the rest is the same."""
 
-    needs_labels = True
-    mixes = smooths = True
+    answers: type[Answers]
+    mixes = True
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        """Of a batch, or with reduction "none" of every image, (B,)."""
+
+    def seen(self, outputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Further figures of a batch in training."""
+        return {}
 
     def step(self, batch: Batch, update: Update) -> dict[str, Tensor]:
-        logits = self.scores(self.model, batch)
-        smoothing = self.recipe.label_smoothing
-        cross_entropy = partial(F.cross_entropy, logits, label_smoothing=smoothing)
+        outputs = self.outputs(self.model, batch)
         if batch.mixed_labels is None:
-            loss = cross_entropy(batch.labels)
+            loss = self.loss(outputs, batch.labels)
         else:
             given = (batch.labels, batch.mixed_labels)
-            one, other = (cross_entropy(labels, reduction="none") for labels in given)
+            one, other = (self.loss(outputs, labels, "none") for labels in given)
             loss = (batch.weight * one + (1 - batch.weight) * other).mean()
         update("model", loss)
-        right = (logits.detach().argmax(1) == batch.labels).float().mean()
-        return {"loss": loss.detach(), "accuracy": right}
+        return {"loss": loss.detach(), **self.seen(outputs.detach(), batch.labels)}
 
-    def scores(self, model: nn.Module, batch: Batch) -> Tensor:
-        """(B, classes). A stranger's model may give something else, and must hear of it."""
-        logits: Tensor = model(batch.images)
-        wanted = (len(batch), len(self.classes))
-        given = tuple(getattr(logits, "shape", ())) or type(logits).__name__
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        """(B, targets). A stranger's model may give something else, and must hear of it."""
+        outputs: Tensor = model(batch.images)
+        wanted = (len(batch), len(self.targets.names))
+        given = tuple(getattr(outputs, "shape", ())) or type(outputs).__name__
         if given != wanted:
+            what = "numbers" if self.targets.kind == NUMBERS else "classes"
             raise TrainingError(
-                f"the model gives {given} for {wanted[0]} images of {wanted[1]} classes, "
+                f"the model gives {given} for {wanted[0]} images of {wanted[1]} {what}, "
                 f"not {wanted}",
                 "its last layer must have num_classes outputs; zoo plugin check says more",
             )
-        return logits
+        return outputs
 
     def evaluate(
         self, model: nn.Module, batches: Iterator[Batch], sum_over: SumOver
     ) -> dict[str, float]:
-        totals = ClassificationTotals(len(self.classes))
-        said = [np.empty((0, len(self.classes)), np.float32)]
+        totals = self.answers(self.targets)
+        said = [np.empty((0, len(self.targets.names)), np.float32)]
         for batch in batches:
             if len(batch):
-                said.append(self.scores(model, batch).float().cpu().numpy())
+                said.append(self.outputs(model, batch).float().cpu().numpy())
                 totals.add(said[-1], batch.labels.cpu().numpy())
         self.scored = np.concatenate(said)
-        totals.from_vector(sum_over(totals.to_vector()))
+        totals.sums = sum_over(totals.sums)
         return totals.summary()
 
 
-def find_task(entry: ModelEntry) -> type[Task]:
-    if entry.task == "classification":
-        return Classification
+class Classification(Supervised):
+    """Cross-entropy, with label smoothing, MixUp and CutMix."""
+
+    kinds, needs, answers = ("classification",), (CLASS,), ClassAnswers
+    smooths = True
+
+    def loss(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        smoothing = self.recipe.label_smoothing
+        return F.cross_entropy(outputs, labels, label_smoothing=smoothing, reduction=reduction)
+
+    def seen(self, outputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return {"accuracy": (outputs.argmax(1) == labels).float().mean()}
+
+
+class Multilabel(Supervised):
+    """Cross-entropy of each class by itself: there, or not.
+
+    positive: how much an image counts that has a class. "balanced" gives those that have it and
+    those that do not the same weight, up to a factor of 100.
+    """
+
+    kinds, needs, answers = ("classification",), (CLASSES,), ClassesAnswers
+    smooths = True
+    options = {"positive": 1.0}
+
+    @classmethod
+    def check(cls, job: Job) -> None:
+        given = job.recipe.task.get("positive", 1.0)
+        if given != "balanced" and not (type(given) in (int, float) and 0 < given < 1e6):
+            raise ValueError(f"task.positive is a weight above 0 or balanced, not {given!r}")
+
+    def __init__(self, model: nn.Module, recipe: Recipe, targets: Targets) -> None:
+        super().__init__(model, recipe, targets)
+        share = torch.tensor(targets.mean or (0.5,) * len(targets.names), dtype=torch.float32)
+        positive = self.settings["positive"]
+        balanced = ((1 - share) / share).nan_to_num(1.0).clamp(0.01, 100)
+        self.positive = balanced if positive == "balanced" else torch.full_like(share, positive)
+
+    def loss(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        smoothing = self.recipe.label_smoothing
+        wanted = labels.to(outputs.dtype) * (1 - smoothing) + smoothing / 2
+        weight = self.positive = self.positive.to(outputs.device)
+        losses = F.binary_cross_entropy_with_logits(
+            outputs, wanted, pos_weight=weight.to(outputs.dtype), reduction="none"
+        ).mean(1)
+        return losses.mean() if reduction == "mean" else losses
+
+
+class Regression(Supervised):
+    """Squared error of standardised numbers, or Huber's, which large errors matter less to."""
+
+    kinds, needs, answers = ("regression",), (NUMBERS,), NumberAnswers
+    options = {"loss": "mse"}
+    LOSSES = {"mse": F.mse_loss, "huber": F.huber_loss}
+
+    @classmethod
+    def check(cls, job: Job) -> None:
+        if (given := job.recipe.task.get("loss", "mse")) not in cls.LOSSES:
+            raise ValueError(f"task.loss is {' or '.join(cls.LOSSES)}, not {given!r}")
+
+    def loss(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        mean, std = (
+            torch.tensor(values, dtype=torch.float32, device=outputs.device)
+            for values in (self.targets.mean, self.targets.std)
+        )
+        wanted = ((labels - mean) / std).to(outputs.dtype)
+        losses = self.LOSSES[self.settings["loss"]](outputs, wanted, reduction="none").mean(1)
+        return losses.mean() if reduction == "mean" else losses
+
+
+BUILT_IN = {CLASS: Classification, CLASSES: Multilabel, NUMBERS: Regression, NONE: Classification}
+
+
+def find_task(entry: ModelEntry, targets: Targets) -> type[Task]:
+    """The entry's own task, or the one that the targets call for."""
+    if not entry.own_task:
+        return BUILT_IN[targets.kind]
     kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
     return kind

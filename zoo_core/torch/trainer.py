@@ -26,6 +26,7 @@ from zoo_core.torch.learner import TorchLearner, choose_device, fill
 from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
+from zoo_core.spec.answers import Answers, Targets
 
 TOLERANCE = 1e-3  # of the largest number in the answer: other kernels round differently
 
@@ -126,10 +127,8 @@ class TorchTrainer(Trainer):
 
     def check(self, job: Job) -> None:
         choose_device(job.device)
-        task = find_task(job.entry)
-        job.check_task(
-            task.options, labels=task.needs_labels, mixes=task.mixes, smooths=task.smooths
-        )
+        task = find_task(job.entry, job.dataset.targets)
+        job.check_task(task.options, needs=task.needs, mixes=task.mixes, smooths=task.smooths)
         try:
             task.check(job)
         except ValueError as error:
@@ -148,6 +147,10 @@ class TorchTrainer(Trainer):
             fitted = Loop(learner, job).fit()
         return fitted if job.run else None
 
+    def answers(self, entry: ModelEntry, targets: Targets) -> Answers | None:
+        kind = find_task(entry, targets).answers
+        return kind(targets) if kind else None
+
     @torch.inference_mode()
     def measure(
         self,
@@ -155,9 +158,9 @@ class TorchTrainer(Trainer):
         model: Any,
         recipe: Recipe,
         loader: Loader,
-        classes: tuple[str, ...],
+        targets: Targets,
     ) -> dict[str, float]:
-        task = find_task(entry)(model.eval(), recipe, classes)
+        task = find_task(entry, targets)(model.eval(), recipe, targets)
         batches, device = loader.epoch(0), next(model.parameters()).device
         if device.type != "cpu":  # where the loader makes them
             batches = (_moved(batch, device) for batch in batches)

@@ -19,6 +19,7 @@ from zoo_core import __version__
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.data.targets import strata
 from zoo_core.io.errors import UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.runs.run import FORMAT, Directory, Run
@@ -52,6 +53,8 @@ def build_job(
     trainer, events = trainer_of(entry), Events(display.warn)
     refuse_ignored(entry, trainer, recipe)
     parts = parts_of(data, recipe)
+    if (labels := data.train.labels) is not None:
+        data = replace(data, targets=data.targets.fitted(labels[parts[0]]))
     if run:
         recorded = run.read()
         config = freeze(recorded["model"]["config"])
@@ -78,7 +81,7 @@ def build_job(
 
 def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
     """Indices into the training split: what is trained on, what is kept for validation."""
-    labels = data.train.labels
+    labels = strata(data.train.labels)
     indices = subset_indices(len(data.train), recipe.subset, recipe.seed, labels)
     if not recipe.validation_fraction:
         return indices, indices[:0]
@@ -104,14 +107,14 @@ def fit_to_data(
             wanted.setdefault(setting, recipe.model[option])
     preprocess = Preprocess.for_dataset(data, wanted)
     shapes = {"image_size": preprocess.size, "in_channels": preprocess.channels}
-    if entry.num_classes is not None and data.classes:
-        shapes["num_classes"] = len(data.classes)
+    outputs = len(data.targets.names)
+    if entry.num_classes is not None and outputs:
+        shapes["num_classes"] = outputs
     config = check_options(entry, {**shapes, **recipe.model})
     classes = config.get("num_classes")
-    if classes is not None and data.classes and classes != len(data.classes):
-        raise UsageError(
-            f"model.num_classes is {classes}, and {data.name} has {len(data.classes)} classes"
-        )
+    if classes is not None and outputs and classes != outputs:
+        what = "classes" if data.classes else "numbers for each image"
+        raise UsageError(f"model.num_classes is {classes}, and {data.name} has {outputs} {what}")
     return config, preprocess
 
 
@@ -148,6 +151,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "options": job.recipe.data,
             "digest": data.digest,
             "classes": data.classes,
+            **({"targets": data.targets.to_dict()} if data.targets.to_dict() else {}),
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
             "test": len(data.test or ()),

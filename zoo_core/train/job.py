@@ -18,6 +18,7 @@ from zoo_core.io.errors import OptionError, check_names
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
+from zoo_core.spec.answers import CLASS, NONE, WORDS
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, Framework, framework_of
 from zoo_core.spec.plugins import load_plugins
@@ -80,18 +81,24 @@ class Job:
         self,
         options: Collection[str],
         *,
-        labels: bool = True,
+        needs: Collection[str] = (CLASS,),
         mixes: bool = True,
         smooths: bool = True,
     ) -> None:
-        """Refuse unknown options, data without the labels it needs, and what it would ignore."""
+        """Refuse unknown options, data without the labels it needs, and what it would ignore.
+
+        needs: kinds of targets, "class", "classes", "numbers" and "none"; (): any.
+        """
         task = f"the task of model {self.entry.name!r}"
         check_names(task, self.recipe.task, options)
-        if labels and not self.dataset.classes:
-            what = "is a classifier" if self.entry.task == "classification" else "needs labels"
+        found = self.dataset.targets.kind
+        if needs and found not in needs:
+            wanted = " or ".join(WORDS[kind] for kind in needs)
             raise OptionError(
-                f"model {self.entry.name!r} {what}, and {self.dataset.name} has no labels",
-                "put the images of each class into a folder of its own",
+                f"model {self.entry.name!r} needs {wanted}, and {self.dataset.name} has "
+                f"{WORDS[found]}",
+                "put the images of each class into a folder of its own" if found == NONE
+                else "zoo list shows models for other labels",
             )
         cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)
         if not mixes and (self.recipe.mixup or cutmix):
@@ -107,14 +114,14 @@ class Job:
         return self.loader(data, indices=indices, **how)
 
     def training_arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """All images to train on at once, float32 (n, c, h, w), and their labels, int64 (n,).
+        """All images to train on at once, float32 (n, c, h, w), and their labels, as in zoo.Split.
 
         As evaluation sees them, in their order: for a trainer that fits in one go.
         """
         loader = self.evaluation_loader(self.dataset.train, self.parts[0], backend="numpy")
         batches = [(batch.images, batch.labels) for batch in loader.epoch(0)]
         images, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
-        return images, labels.astype(np.int64)
+        return images, labels
 
     def evaluation_loader(
         self, split: Split, indices: np.ndarray | None = None, **how: Any
@@ -155,6 +162,7 @@ class Trainer(Framework):
     # With "optimizer" in honours: it has these, and what a search varies with each.
     optimizers: Mapping[str, str] = SEARCHED
     task_options: Mapping[str, Collection[str]] = {}  # for `check`: values of `task.<name>`
+    needs: Collection[str] = (CLASS,)  # for `check`: the labels it can learn; see Job.check_task
 
     def check(self, job: Job) -> None:
         """Refuse what this trainer cannot do; here, all but classifiers in one CPU process.
@@ -163,7 +171,7 @@ class Trainer(Framework):
         """
         refuse(job, {f"has no device {job.device!r}": job.device not in ("auto", "cpu")})
         self.check_optimizer(job)
-        job.check_task(self.task_options)
+        job.check_task(self.task_options, needs=self.needs)
         for option, value in job.recipe.task.items():
             if value not in (allowed := self.task_options[option]):
                 raise OptionError(
@@ -230,8 +238,8 @@ def refuse_ignored(entry: ModelEntry, trainer: Trainer, recipe: Recipe) -> None:
 
 def refuse(job: Job, more: Mapping[str, bool]) -> None:
     """Refuse what a trainer of classifiers in one process cannot do; more: in words, if asked."""
-    several, other_task = process()[1] > 1, job.entry.task != "classification"
-    ours = {"is one process": several, "trains classifiers only": other_task}
+    several, other_task = process()[1] > 1, job.entry.own_task
+    ours = {"is one process": several, "has no tasks of plugins": other_task}
     for what, asked in {**more, **ours}.items():
         if asked:
             raise OptionError(

@@ -13,7 +13,7 @@ import numpy as np
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.train.checkpoint import State, prefixed, without_prefix
 from zoo_core.train.job import Job
-from zoo_core.use.metrics import ClassificationTotals
+from zoo_core.spec.answers import ANSWERS
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Position:
 class Learner(ABC):
     """A model that learns: the part of a trainer that knows its framework. Subclass it.
 
-    Write `learn` and `scores`. Use `self.model`, `self.recipe` and `self.classes` (names);
+    Write `learn` and `scores`. Use `self.model`, `self.recipe` and `self.targets` (names);
     `self.published`, which is evaluated and kept: the model, or its average if `ema` is set;
     `self.bad_step`, see `learn`; `self.parts`, by name all that has a state: add your optimiser.
     Unless you replace `read` and `write`, parts have torch's `state_dict()` and `load_state_dict()`
@@ -39,7 +39,7 @@ class Learner(ABC):
 
     def __init__(self, job: Job, model: Any) -> None:
         """A subclass calls this first, and then adds its optimiser to `self.parts`."""
-        self.recipe, self.model, self.classes = job.recipe, model, job.dataset.classes
+        self.recipe, self.model, self.targets = job.recipe, model, job.dataset.targets
         self.parts = {"model": model}
         self.published = model  # evaluated and kept: the averaged weights, if there are any
         if job.recipe.ema:
@@ -94,8 +94,8 @@ class Learner(ABC):
         self.write(self.published, now)
 
     def evaluate(self, loader: Loader) -> dict[str, float]:
-        """Figures of a split; here a classifier's, whatever it was trained on: runs compare."""
-        totals = ClassificationTotals(len(self.classes))
+        """Figures of a split; here those of the labels, whatever it was trained on: runs compare."""
+        totals = ANSWERS[self.targets.kind](self.targets)
         said = []
         for batch in loader.epoch(0):
             said.append(self.scores(batch.images))

@@ -22,6 +22,7 @@ from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
 from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores
+from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
 from zoo_core.spec.settings import choose_recipe, override
@@ -29,7 +30,7 @@ from zoo_core.train.builder import begin_run, build_job, check_same, lasting
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
-from zoo_core.use.predict import Measured, measure_model
+from zoo_core.use.predict import Measured, measure_model, score
 from zoo_core.weights.manifest import find_model
 from zoo_core.weights.verify import Located, check
 
@@ -204,6 +205,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 
 def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
+    job = _calibrated(job, fitted)
     digest, size = write_model(job, run.model_file, fitted.tensors)
     try:
         # As every load does, and more: what is kept must not be rounded by the next load.
@@ -233,6 +235,8 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
         for remark in fitted.remarks:
             job.display.warn(remark)
     document = run.read() | {"status": "complete", "error": "", "result": result}
+    if targets := job.dataset.targets.to_dict():
+        document["dataset"]["targets"] = targets
     if not document["parameters"]["total"]:  # only fitting decided how many there are
         arrays = fitted.tensors.values()
         count, weight = sum(a.size for a in arrays), sum(a.nbytes for a in arrays)
@@ -250,6 +254,20 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
     return Result(run, figures, fitted.seconds, page)
 
 
+def _calibrated(job: Job, fitted: Fitted) -> Job:
+    """The job with what the validation images decide about answers: thresholds of classes."""
+    data, held_out = job.dataset, job.parts[1]
+    if data.targets.kind != CLASSES or not len(held_out) or data.train.labels is None:
+        return job
+    answers = job.trainer.answers(job.entry, data.targets)
+    if answers is None:
+        return job
+    model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
+    outputs = score(job.trainer, model, job.preprocess, data, "train", held_out)
+    targets = answers.calibrated(outputs, data.train.labels[held_out])
+    return replace(job, dataset=replace(data, targets=targets))
+
+
 def _measure(job: Job, fitted: Fitted, data: Dataset, known: np.ndarray | None = None) -> Measured:
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors, device=job.device)
     return measure_model(job.entry, model, job.preprocess, data, job.recipe, scores=known)
@@ -262,7 +280,7 @@ def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
         return {"test": figures}
     tensors = {"probabilities": probabilities.astype(np.float32)}
     if job.dataset.test and job.dataset.test.labels is not None:
-        tensors["labels"] = job.dataset.test.labels.astype(np.int64)
+        tensors["labels"] = job.dataset.test.labels
     write(run.predictions_file, tensors)
     return {"test": figures, "inference_ms_per_image": round(ms, 4)}
 
@@ -295,6 +313,8 @@ def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tupl
         "classes": job.dataset.classes,
         "preprocess": job.preprocess.to_dict(),
     }
+    if targets := job.dataset.targets.to_dict():
+        about["targets"] = targets
     # Nothing in it changes from run to run: the same weights have the same digest.
     digest = write(path, tensors, json.dumps(about, sort_keys=True))
     return digest, path.stat().st_size

@@ -13,6 +13,7 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import named, say
 from zoo_core.io.errors import UsageError
 from zoo_core.io.targets import Displayed, resolve
+from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.recipe import freeze
@@ -34,7 +35,7 @@ class About(Displayed):
 
     entry: ModelEntry
     config: Mapping[str, Any]
-    classes: tuple[str, ...]
+    targets: Targets  # what it says of an image
     preprocess: Preprocess | None
     metrics: Mapping[str, float]
     digest: str  # sha256 of the weight file; "" for a model without weights
@@ -49,6 +50,11 @@ class About(Displayed):
         told += [named(name, value) for name, value in [*self.metrics.items()][:2]]
         told += [f"sha256 {self.digest[:12]}"] if self.digest else ["untrained"]
         return f"About({', '.join(told)})"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; () where it has none."""
+        return self.targets.classes
 
 
 def load(
@@ -84,7 +90,7 @@ def load(
     if num_classes is not None:
         config = check_options(entry, {**config, "num_classes": num_classes})
     model = framework_of(entry).assemble(entry, config, {}, device=device, dtype=kind)
-    model.zoo = About(entry, freeze(config), (), None, freeze({}), "", "")
+    model.zoo = About(entry, freeze(config), Targets(), None, freeze({}), "", "")
     return model
 
 
@@ -94,17 +100,17 @@ def load_model(
     """The model of checked weights."""
     entry, config, framework = weights.model
     located, tensors = weights.located, weights.tensors
-    classes, metrics = located.classes, located.metrics
+    targets, metrics = weights.targets, located.metrics
     if num_classes is not None and num_classes != config.get("num_classes"):
         config = check_options(entry, {**config, "num_classes": num_classes})
         spec = spec_of(framework, entry, config)
-        tensors, classes, metrics = fitting(tensors, spec), (), {}
+        tensors, targets, metrics = fitting(tensors, spec), Targets(), {}
         new = ", ".join(name for name in spec if name not in tensors)
         say(f"{located.reference}: {len(tensors)} of {len(spec)} tensors; new: {new}.")
     built_by = entry, config, framework
     model = assemble(built_by, tensors, located, device=device, dtype=dtype)
     model.zoo = About(
-        entry, freeze(config), classes, weights.preprocess, freeze(metrics), weights.sha256,
+        entry, freeze(config), targets, weights.preprocess, freeze(metrics), weights.sha256,
         located.source, located.dataset,
     )  # fmt: skip
     return model
@@ -158,9 +164,9 @@ def probes(model: Any) -> Any:
 
 def answers(model: Any) -> bytes:
     """What the model says about its probes, or samples of it, to the last bit."""
-    entry = model.zoo.entry
-    if entry.classifies:
-        return framework_of(entry).predict_batch(model, probes(model)).tobytes()
+    entry, framework = model.zoo.entry, framework_of(model.zoo.entry)
+    if framework.answers(entry, model.zoo.targets) is not None:
+        return framework.predict_batch(model, probes(model)).tobytes()
     if "generate" not in entry.capabilities:
         return b""
     from zoo_core.use.generate import sampler_of

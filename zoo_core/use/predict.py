@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from zoo_core.spec.framework import Config, Framework, framework_of
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import as_reference
 from zoo_core.use.load import as_input, blocks, capability, load_model, loaded
-from zoo_core.use.metrics import ClassificationTotals, softmax
 from zoo_core.weights.references import obtain
 
 MOST_BYTES = 100_000_000  # of an image that an address gives
@@ -34,17 +33,23 @@ SHOWN = 12  # images that a notebook shows beside their predictions
 
 @dataclass(frozen=True, repr=False)
 class Prediction(Displayed):
-    """The most likely classes of one image, best first."""
+    """What a model says of one image."""
 
     image: str  # the path or the address; "image 3" for the third of those without a name
-    classes: tuple[tuple[str, float], ...]  # (name, probability)
+    answer: Mapping[str, Any]  # as in the JSON of `zoo predict`; see Answers.answer
+    words: tuple[str, ...]  # the same for people
     given: Any = field(default=None, compare=False)  # the image itself, of the first few
 
     _html = "zoo_core.report.notebook:prediction_html"
 
+    @property
+    def classes(self) -> tuple[tuple[str, float], ...]:
+        """(name, probability), the most likely first; () where it gives no classes."""
+        return tuple((one["name"], one["probability"]) for one in self.answer.get("classes", ()))
+
     def __repr__(self) -> str:
-        told = ", ".join(f"{name[:40]} {100 * share:.1f} %" for name, share in self.classes[:3])
-        return f"Prediction({self.image}: {told}{', ...' * (len(self.classes) > 3)})"
+        told = ", ".join(word[:60] for word in self.words[:3])
+        return f"Prediction({self.image}: {told}{', ...' * (len(self.words) > 3)})"
 
 
 class Predictions(list[Prediction], Displayed):
@@ -70,28 +75,49 @@ def measure_model(
     split: str = "test",
     scores: np.ndarray | None = None,
 ) -> Measured:
-    """Figures of a split; of what classifies also all probabilities, and milliseconds per image.
+    """Figures of a split; of what answers also all answers, and milliseconds per image.
 
-    The loss is the task's; that of a plain classifier is cross-entropy. scores: if known already.
+    The loss is the task's own, or else that of the answers. scores: if known already.
     """
     images, framework = data.split(split), framework_of(entry)
     assert images is not None
     size, backend = EVALUATION_BATCH, framework.backend
     loader = Loader(images, batch_size=size, preprocess=preprocess, shuffle=False, backend=backend)
     figures: dict[str, Any] = {}
-    if entry.task != "classification":
-        figures = framework.measure(entry, model, recipe, loader, data.classes)
-    if not entry.classifies:
+    if entry.own_task:
+        figures = framework.measure(entry, model, recipe, loader, data.targets)
+    answers = framework.answers(entry, data.targets)
+    if answers is None:
         return figures, None, None
     cached = framework.score_split(model, preprocess, data, split)
-    logits, ms = cached or _scores(framework, model, loader, scores)
-    totals = ClassificationTotals(len(data.classes))
-    if images.labels is not None:
-        for part in blocks(len(logits), size):
-            totals.add(logits[part], images.labels[part])
-    named = totals.summary() | totals.details(data.classes)
+    outputs, ms = cached or _scores(framework, model, loader, scores)
+    named: dict[str, Any] = {}
+    if (labels := images.labels) is not None:
+        for part in blocks(len(outputs), size):
+            answers.add(outputs[part], labels[part])
+        named = answers.summary() | answers.details(outputs, labels)
     without_loss = {name: value for name, value in named.items() if name != "loss"}
-    return named | figures | without_loss, softmax(logits).astype(np.float32), ms
+    return named | figures | without_loss, answers.values(outputs).astype(np.float32), ms
+
+
+def score(
+    framework: Framework,
+    model: Any,
+    preprocess: Preprocess,
+    data: Dataset,
+    split: str,
+    indices: np.ndarray,
+) -> np.ndarray:
+    """Outputs of some images of a split, from a cache where a framework has one."""
+    images = data.split(split)
+    assert images is not None
+    if cached := framework.score_split(model, preprocess, data, split):
+        return cached[0][indices]
+    loader = Loader(
+        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=indices,
+        shuffle=False, backend=framework.backend,
+    )  # fmt: skip
+    return _scores(framework, model, loader, None)[0]
 
 
 def _scores(
@@ -116,11 +142,14 @@ def measure(
 ) -> dict[str, Any]:  # fmt: skip
     """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it."""
     about, data = model.zoo, open_dataset(dataset, options)
-    named = about.entry.classifies  # what gives no classes needs no labels
-    if named and data.classes != about.classes:
-        known = ", ".join(about.classes[:5])
-        what = f"{name or about.source} has other classes than {data.name}: {known}..."
-        raise UsageError(what, "choose data with the same classes: --dataset NAME")
+    ours, theirs = about.targets, data.targets
+    named = framework_of(about.entry).answers(about.entry, ours) is not None
+    if named and (ours.kind, ours.names) != (theirs.kind, theirs.names):
+        known, word = ", ".join(ours.names[:5]), "classes" if ours.classes else "numbers"
+        what = f"{name or about.source} has other {word} than {data.name}: {known}..."
+        raise UsageError(what, f"choose data with the same {word}: --dataset NAME")
+    if named:
+        data = replace(data, targets=ours)
     images = data.split(split)
     if images is None or not len(images) or (named and images.labels is None):
         hint = "--split train measures the images that it was trained on" * (split == "test")
@@ -167,23 +196,26 @@ def predict_images(
     refuse_image(reference)
     named = named_images(images)
     model = loaded(reference, runs, device)
-    entry, classes = model.zoo.entry, model.zoo.classes
+    entry, targets = model.zoo.entry, model.zoo.targets
     what = f"model {entry.name!r}"
-    if not entry.classifies:
-        raise UsageError(f"{what} does not classify images", "zoo list shows models that do")
-    if not classes:
+    framework = framework_of(entry)
+    answers = framework.answers(entry, targets)
+    if answers is None and (targets.names or entry.own_task):
+        purpose = " and ".join(entry.kinds)
+        raise UsageError(f"{what} is for {purpose}, and answers nothing about an image", "zoo list shows models that do")
+    if answers is None or not targets.names:
         raise UsageError(
             f"{what} has no names for its classes: it is untrained, or has a new head",
             "zoo train gives it some; call the model itself for its scores",
         )
-    framework, predictions = framework_of(entry), Predictions()
+    predictions = Predictions()
     for part in blocks(len(named), EVALUATION_BATCH):
         names, chunk = zip(*((name, opened(image)) for name, image in named[part]), strict=True)
-        scores = softmax(framework.predict_batch(model, as_input(model, chunk)))
-        for name, image, row in zip(names, chunk, scores, strict=True):
-            best = tuple((classes[i], float(row[i])) for i in row.argsort()[::-1][:top])
+        rows = answers.values(framework.predict_batch(model, as_input(model, chunk)))
+        for name, image, row in zip(names, chunk, rows, strict=True):
+            said = answers.answer(row, top)
             kept = image if len(predictions) < SHOWN else None
-            predictions.append(Prediction(name, best, kept))
+            predictions.append(Prediction(name, said, answers.words(said), kept))
     return predictions
 
 
@@ -301,7 +333,10 @@ def attention_of(
             f"heads, rows, columns), not {found}",
             "docs/hooks.md says what the capability returns",
         )
-    row = softmax(framework_of(about.entry).predict_batch(model, images))[0]
+    framework = framework_of(about.entry)
+    answers, row = framework.answers(about.entry, about.targets), np.ones(1)
+    if answers is not None:
+        row = answers.values(framework.predict_batch(model, images))[0]
     best = int(row.argmax())
     label = about.classes[best] if about.classes else ""
     seen = as_seen(about.preprocess, image)

@@ -49,9 +49,9 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Weights(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):  # gc=False: entries hold no cycles, and 10,000 of them are read twice as fast
-    """One published weight file, as a list describes it. All fields are required."""
+    """One published weight file, as a list describes it. All fields but the last are required."""
 
     name: str  # model.tag
     model: str  # a name of the registry, never an import path
@@ -70,6 +70,8 @@ class Weights(
     recipe: dict[str, Value]  # what differs from a plain Recipe(), as one types it after --set
     license: str
     sources: tuple[str, ...]  # tried in order
+    # Where one image has several classes, or numbers: see Targets. Left out where it has one class.
+    targets: dict[str, Value] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         model, _, tag = self.name.partition(".")

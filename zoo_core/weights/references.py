@@ -174,6 +174,7 @@ def of_run(run: Run, reference: str = "") -> Located:
                 config=model["config"],
                 dataset=data["reference"],
                 classes=data["classes"],
+                targets=data.get("targets", {}),
                 preprocess=document["preprocess"],
             ),
         )

@@ -22,6 +22,7 @@ from zoo_core.io.errors import MissingDependency, OptionError, UnknownName, Weig
 from zoo_core.io.files import digest_of, open_regular
 from zoo_core.io.targets import describe, install_hint
 from zoo_core.io.tensors import FLOATS, Header, read_arrays, read_header
+from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, Shape, TensorSpec, check_options, framework_of
 from zoo_core.spec.recipe import freeze
@@ -41,6 +42,7 @@ TOLD = {  # what a run, or a file on its own, must say about its model
     "dataset": str,
     "classes": tuple[str, ...],
     "preprocess": dict[str, Value],
+    "targets": dict[str, Value],  # where it is more than one of these classes
 }
 Arrays = dict[str, np.ndarray]
 Model = tuple[ModelEntry, dict[str, Any], Framework]  # its options in between
@@ -58,6 +60,7 @@ class Located:
     distribution: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    targets: Mapping[str, Any] = field(default_factory=dict)  # beside the classes, see Targets
     preprocess: Mapping[str, Any] = field(default_factory=dict)
     dataset: str = ""  # a name or a folder
     data_options: Mapping[str, Any] = field(default_factory=dict)
@@ -84,6 +87,7 @@ class Verified:
     header: Header
     tensors: Mapping[str, np.ndarray]
     preprocess: Preprocess | None
+    targets: Targets
     built_by: Model | ZooError  # or what has to be installed for the model
 
     @property
@@ -106,7 +110,7 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
     """
     header, arrays, digest, size = _open(located.path, located.sha256, located.bytes)
     built_by: Model | ZooError = WeightsError(f"{located.reference} was not compared with a model")
-    preprocess, spec = None, None
+    preprocess, spec, targets = None, None, Targets()
     if not tensors_only:
         if not located.model:  # a file on its own describes itself in its metadata
             try:
@@ -124,12 +128,17 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
         except OptionError as error:
             raise not_the_callers(error, located) from error
         try:
+            targets = Targets.from_dict(located.classes, located.targets)
+        except (TypeError, ValueError) as error:
+            what = f"the targets that come with {located.reference} cannot be used"
+            raise WeightsError(f"{what}: {describe(error)}") from error
+        try:
             entry, config = model_of(located)
             built_by = entry, config, framework_of(entry)
             spec = spec_of(built_by[2], entry, config)
             outputs = config.get("num_classes")
-            if isinstance(outputs, int) and len(located.classes) > outputs:
-                raise WeightsError(f"{located.reference} names more classes than its model has")
+            if isinstance(outputs, int) and len(targets.names) > outputs:
+                raise WeightsError(f"{located.reference} names more targets than its model has")
         except (UnknownName, MissingDependency) as error:
             built_by = error
         except OptionError as error:
@@ -137,7 +146,7 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
     tensors = _check_tensors(located.path, header, arrays, spec, located.dtype, exact)
     if not isinstance(built_by, ZooError) and any(None in s for s, _ in (spec or {}).values()):
         assemble(built_by, tensors, located)  # only the model knows whether they agree
-    return Verified(located, digest, size, header, tensors, preprocess, built_by)
+    return Verified(located, digest, size, header, tensors, preprocess, targets, built_by)
 
 
 def not_the_callers(error: OptionError, located: Located) -> WeightsError:
@@ -246,6 +255,7 @@ def _some(names: Iterable[str]) -> str:
 
 def told(**document: Any) -> dict[str, Any]:
     """The fields of Located that are in TOLD, each of its type, from a document of anybody's."""
+    document = {"targets": {}, **document}  # unknown to older files
     return {name: msgspec.convert(document[name], kind) for name, kind in TOLD.items()}
 
 

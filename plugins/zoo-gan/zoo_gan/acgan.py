@@ -57,7 +57,7 @@ class ACGAN(nn.Module):
 class ACGANTask(Adversarial):
     """gamma: the weight of the classes beside real or generated, on both sides."""
 
-    needs_labels = True
+    needs, answers = ("class",), zoo.ClassAnswers
     options = {**Adversarial.options, "gamma": 1.0}
 
     def generate(self, model: Any, batch: zoo.Batch) -> Tensor:

@@ -36,7 +36,7 @@ class VAEClusters(VAE):
 class VAEClustersTask(VAETask):
     """Trained as a VAE. At the end the training set decides centres and names of the clusters."""
 
-    needs_labels = True
+    needs, answers = ("class",), zoo.ClassAnswers
 
     @torch.no_grad()
     def finish(self, model: Any, batches: Iterator[zoo.Batch]) -> None:

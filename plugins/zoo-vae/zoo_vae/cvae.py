@@ -90,7 +90,7 @@ class CVAE(nn.Module):
 class Conditional(Autoencoding):
     """What the conditional autoencoders share."""
 
-    needs_labels = True
+    needs, answers = ("class",), zoo.ClassAnswers
 
     def start(self, model: Any) -> None:
         model.beta.fill_(self.settings["beta"])

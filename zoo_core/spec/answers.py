@@ -1,0 +1,375 @@
+"""What is asked of a model, and what its outputs mean: a class, several classes, numbers.
+
+Targets say which of the three it is. For each there are Answers: which figures there are, how they
+add up batch by batch, and how outputs become what a person reads. NumPy is all they need.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+CLASS, CLASSES, NUMBERS, NONE = "class", "classes", "numbers", "none"
+WORDS = {
+    CLASS: "one class for each image",
+    CLASSES: "any number of classes for each image",
+    NUMBERS: "numbers for each image",
+    NONE: "no labels",
+}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The kind of labels that a dataset has, and what its columns are called.
+
+    The last three are decided by a training. mean: the share of images with each class, or of each
+    number. A model of numbers gives (number - mean) / std; one of classes says yes from a threshold.
+    """
+
+    kind: str = NONE
+    names: tuple[str, ...] = ()  # of the classes, or of the numbers
+    units: tuple[str, ...] = ()  # of the numbers; "" where one has none
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()  # of several classes, from 0 to 1
+
+    def __post_init__(self) -> None:
+        """Some come from files of strangers: a ValueError says what is wrong."""
+        lists = (self.units, self.mean, self.std, self.thresholds)
+        numbers = (*self.mean, *self.std, *self.thresholds)
+        if self.kind not in WORDS or bool(self.names) != (self.kind != NONE):
+            raise ValueError(f"{len(self.names)} names for targets of kind {self.kind!r}")
+        if any(len(values) not in (0, len(self.names)) for values in lists):
+            raise ValueError(f"there must be one value for each of {len(self.names)} targets")
+        if not all(map(math.isfinite, numbers)) or any(value <= 0 for value in self.std):
+            raise ValueError("means, deviations and thresholds must be finite numbers")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.names if self.kind in (CLASS, CLASSES) else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """What files say besides the names of the classes; nothing where a class is asked for."""
+        if self.kind in (CLASS, NONE):
+            return {}
+        kept = {name: list(value) for name, value in vars(self).items() if name != "kind" and value}
+        if self.kind == CLASSES:
+            del kept["names"]
+        return {"kind": self.kind, **kept}
+
+    @classmethod
+    def from_dict(cls, classes: Sequence[str], given: Mapping[str, Any]) -> Targets:
+        """The targets of a file: the names of its classes, and what to_dict added."""
+        lists = {name: tuple(value) for name, value in given.items() if name != "kind"}
+        kind = given.get("kind") or (CLASS if classes else NONE)
+        return cls(**{"kind": kind, "names": tuple(classes), **lists})
+
+    def fitted(self, labels: np.ndarray | None) -> Targets:
+        """With the mean and the deviation of the labels of the training images."""
+        if self.kind not in (CLASSES, NUMBERS) or labels is None:
+            return self
+        mean = tuple(map(float, labels.mean(0, np.float64)))
+        if self.kind == CLASSES:
+            return replace(self, mean=mean)
+        std = labels.std(0, dtype=np.float64)
+        std[std == 0] = 1.0  # a number that never changes
+        return replace(self, mean=mean, std=tuple(map(float, std)))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one figure of a task is: nothing is guessed from its name."""
+
+    unit: str = ""  # "%": a share from 0 to 1, shown in percent
+    better: str = ""  # "higher", "lower"; "": nobody ranks by it
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one image; which of the fields it fills depends on its task."""
+
+    image: str
+    classes: tuple[tuple[str, float], ...] = ()  # (name, probability), the most likely first
+    chosen: tuple[str, ...] = ()  # of several classes, those above their thresholds
+    numbers: tuple[tuple[str, float, str], ...] = ()  # (name, value, unit)
+
+
+class Answers(ABC):
+    """The meaning of outputs (B, outputs) for given targets, and sums over the images so far."""
+
+    task: ClassVar[str]  # the built-in task that trains such models
+    hub: ClassVar[str]  # what the Hub calls it
+    figures: Mapping[str, Figure]  # what `summary` and `details` have
+
+    def __init__(self, targets: Targets) -> None:
+        self.targets, self.size = targets, len(targets.names)
+        self.sums = np.zeros(self.width)
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many sums there are. Those of several processes can be added."""
+
+    @abstractmethod
+    def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        """Outputs (B, outputs) and labels of a batch."""
+
+    @abstractmethod
+    def summary(self) -> dict[str, float]:
+        """Figures of all images that were added, `loss` among them."""
+
+    @abstractmethod
+    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
+        """What one output, a row of `values`, says of an image."""
+
+    def values(self, outputs: np.ndarray) -> np.ndarray:
+        """Outputs as people read them: probabilities, or numbers in their units."""
+        return outputs
+
+    def details(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+        """What can be said of a whole split only, in plain values."""
+        return {}
+
+    def calibrated(self, outputs: np.ndarray, labels: np.ndarray) -> Targets:
+        """The targets with what the validation images decide."""
+        return self.targets
+
+
+class ClassAnswers(Answers):
+    """One class out of several: outputs are logits."""
+
+    task, hub = "classification", "image-classification"
+    figures = {
+        "loss": Figure("nats", "lower"),
+        "accuracy": Figure("%", "higher"),
+        "top5": Figure("%", "higher"),
+    }
+
+    @property
+    def width(self) -> int:
+        return 2 + self.size**2  # loss, top 5, the confusion matrix: true class, predicted class
+
+    def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        rows = np.arange(len(labels))
+        scores = outputs.astype(np.float64)
+        true = scores[rows, labels]
+        self.sums[0] += (_log_sum_exp(scores) - true).sum()
+        # In the best five: fewer than five others have a higher score.
+        self.sums[1] += ((scores > true[:, None]).sum(1) < 5).sum()
+        np.add.at(self.sums, 2 + self.size * labels + scores.argmax(1), 1)
+
+    @property
+    def confusion(self) -> np.ndarray:
+        return self.sums[2:].astype(np.int64).reshape(self.size, self.size)
+
+    def summary(self) -> dict[str, float]:
+        """Loss, accuracy and, where it says anything, top-5 accuracy."""
+        count = max(1, int(self.confusion.sum()))
+        result = {
+            "loss": float(self.sums[0]) / count,
+            "accuracy": float(self.confusion.trace()) / count,
+        }
+        if self.size > 5:
+            result["top5"] = int(self.sums[1]) / count
+        return result
+
+    def details(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+        """Accuracy per class and the confusion matrix."""
+        every = zip(
+            self.targets.names, self.confusion.diagonal(), self.confusion.sum(1), strict=True
+        )
+        shares = {name: float(right / images) if images else None for name, right, images in every}
+        return {"per_class": shares, "confusion": self.confusion.tolist()}
+
+    def values(self, outputs: np.ndarray) -> np.ndarray:
+        scores = outputs.astype(np.float64)
+        return np.asarray(np.exp(scores - _log_sum_exp(scores)[:, None]))
+
+    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
+        return Prediction(image, classes=_best(self.targets.names, output, top))
+
+
+class ClassesAnswers(Answers):
+    """Any number of classes: outputs are logits, each of its own question."""
+
+    task, hub = "multilabel", "image-classification"
+    figures = {
+        "loss": Figure("nats", "lower"),
+        "f1": Figure("%", "higher"),
+        "map": Figure("%", "higher"),
+        "precision": Figure("%", "higher"),
+        "recall": Figure("%", "higher"),
+    }
+
+    @property
+    def width(self) -> int:
+        return 2 + 3 * self.size  # loss, images; true positives, said, true
+
+    def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        scores, true = outputs.astype(np.float64), labels.astype(np.float64)
+        losses = np.logaddexp(0, scores) - scores * true  # -log of what it gives to the truth
+        said = self.values(outputs) >= self.thresholds
+        self.sums[:2] += losses.mean(1).sum(), len(labels)
+        counts = (said * true).sum(0), said.sum(0), true.sum(0)
+        self.sums[2:] += np.concatenate(counts)
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        return np.array(self.targets.thresholds or (0.5,) * self.size)
+
+    def summary(self) -> dict[str, float]:
+        """The loss of a question, and means over the classes that occur."""
+        found = self._per_class()
+        means = {name: float(np.mean(found[name])) for name in ("f1", "precision", "recall")}
+        return {"loss": float(self.sums[0] / max(1, self.sums[1])), **means}
+
+    def details(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+        """Precision, recall, F1 and average precision of every class, and the mean of the last."""
+        precise = {
+            name: average_precision(outputs[:, i], labels[:, i])
+            for i, name in enumerate(self.targets.names)
+            if labels[:, i].any()
+        }
+        found, names = self._per_class(), self._occurring()
+        per_class: dict[str, Any] = dict.fromkeys(self.targets.names)
+        for place, name in enumerate(names):
+            per_class[name] = {figure: float(found[figure][place]) for figure in found} | {
+                "average_precision": precise[name]
+            }
+        return {"map": float(np.mean([*precise.values()] or [0.0])), "per_class": per_class}
+
+    def _occurring(self) -> list[str]:
+        there = self.sums[2 + 2 * self.size :] > 0
+        return [name for name, occurs in zip(self.targets.names, there, strict=True) if occurs]
+
+    def _per_class(self) -> dict[str, np.ndarray]:
+        """Of the classes that occur; a class that is never said has no precision, which counts 0."""
+        right, said, true = self.sums[2:].reshape(3, self.size)
+        right, said, true = (values[true > 0] for values in (right, said, true))
+        if not len(true):
+            return {name: np.zeros(1) for name in ("f1", "precision", "recall", "images")}
+        return {
+            "f1": 2 * right / (said + true),
+            "precision": right / np.maximum(said, 1),
+            "recall": right / true,
+            "images": true,
+        }
+
+    def values(self, outputs: np.ndarray) -> np.ndarray:
+        return np.asarray(0.5 * (1 + np.tanh(outputs.astype(np.float64) / 2)))
+
+    def calibrated(self, outputs: np.ndarray, labels: np.ndarray) -> Targets:
+        """For each class the threshold with the best F1; 0.5 where the class does not occur."""
+        probabilities = self.values(outputs)
+        best = [
+            best_threshold(probabilities[:, i], labels[:, i]) if labels[:, i].any() else 0.5
+            for i in range(self.size)
+        ]
+        return replace(self.targets, thresholds=tuple(best))
+
+    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
+        chosen = np.flatnonzero(output >= self.thresholds)
+        names = tuple(self.targets.names[i] for i in chosen[np.argsort(-output[chosen])])
+        return Prediction(image, classes=_best(self.targets.names, output, top), chosen=names)
+
+
+class NumberAnswers(Answers):
+    """Numbers: outputs are standardised, and come back in their units."""
+
+    task, hub = "regression", "image-feature-extraction"
+
+    def __init__(self, targets: Targets) -> None:
+        super().__init__(targets)
+        self.figures = {"loss": Figure("", "lower"), "r2": Figure("", "higher")}
+        units = targets.units or ("",) * self.size
+        for name, unit in zip(targets.names, units, strict=True):
+            self.figures |= {
+                self._called("r2", name): Figure("", "higher"),
+                self._called("mae", name): Figure(unit, "lower"),
+            }
+
+    def _called(self, figure: str, name: str) -> str:
+        return figure if self.size == 1 else f"{figure}_{name}"
+
+    @property
+    def width(self) -> int:
+        return 2 + 4 * self.size  # loss, images; |error|, error^2, number, number^2: standardised
+
+    def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        true = self.standardised(labels)
+        errors = outputs.astype(np.float64) - true
+        self.sums[:2] += np.square(errors).mean(1).sum(), len(labels)
+        sums = (np.abs(errors), np.square(errors), true, np.square(true))
+        self.sums[2:] += np.concatenate([values.sum(0) for values in sums])
+
+    def standardised(self, labels: np.ndarray) -> np.ndarray:
+        return (labels.astype(np.float64) - self._mean) / self._std
+
+    @property
+    def _mean(self) -> np.ndarray:
+        return np.array(self.targets.mean or (0.0,) * self.size)
+
+    @property
+    def _std(self) -> np.ndarray:
+        return np.array(self.targets.std or (1.0,) * self.size)
+
+    def summary(self) -> dict[str, float]:
+        """Mean squared error of the standardised numbers; R2 and absolute error, of all and each."""
+        count = max(1.0, float(self.sums[1]))
+        absolute, squared, number, square = self.sums[2:].reshape(4, self.size) / count
+        spread = np.maximum(square - np.square(number), 1e-12)
+        mae, r2 = absolute * self._std, 1 - squared / spread
+        result = {"loss": float(self.sums[0]) / count, "r2": float(r2.mean())}
+        for figure, values in (("r2", r2), ("mae", mae)):
+            both = zip(self.targets.names, values, strict=True)
+            result |= {self._called(figure, name): float(value) for name, value in both}
+        return result
+
+    def values(self, outputs: np.ndarray) -> np.ndarray:
+        return outputs.astype(np.float64) * self._std + self._mean
+
+    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
+        units = self.targets.units or ("",) * self.size
+        said = zip(self.targets.names, map(float, output), units, strict=True)
+        return Prediction(image, numbers=tuple(said))
+
+
+ANSWERS = {CLASS: ClassAnswers, CLASSES: ClassesAnswers, NUMBERS: NumberAnswers}
+
+
+def average_precision(scores: np.ndarray, true: np.ndarray) -> float:
+    """The area under the curve of precision over recall, by steps; at least one is true."""
+    precision, recall, _ = precision_recall(scores, true)
+    return float(np.sum(np.diff(recall, prepend=0.0) * precision))
+
+
+def precision_recall(
+    scores: np.ndarray, true: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Precision, recall and threshold, from the highest score to the lowest; equal ones are one."""
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], np.cumsum(true[order].astype(np.float64))
+    last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
+    return hits[last] / (last + 1), hits[last] / max(1.0, hits[-1]), ranked[last]
+
+
+def best_threshold(probabilities: np.ndarray, true: np.ndarray) -> float:
+    """Half way between the last image to take, so that F1 is best, and the next one."""
+    precision, recall, found = precision_recall(probabilities, true)
+    best = int(np.argmax(2 * precision * recall / np.maximum(precision + recall, 1e-12)))
+    after = found[best + 1] if best + 1 < len(found) else 0.0
+    return float((found[best] + after) / 2)
+
+
+def _best(names: tuple[str, ...], row: np.ndarray, top: int) -> tuple[tuple[str, float], ...]:
+    return tuple((names[i], float(row[i])) for i in row.argsort()[::-1][:top])
+
+
+def _log_sum_exp(scores: np.ndarray) -> np.ndarray:
+    top = scores.max(1)
+    return np.asarray(top + np.log(np.exp(scores - top[:, None]).sum(1)))
