@@ -2,59 +2,148 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, confusion_matrix, log_loss, top_k_accuracy_score
+from sklearn import metrics
 
-from zoo_core.use.metrics import ClassificationTotals, softmax
+from zoo_core.spec.answers import ClassAnswers, ClassesAnswers, NumberAnswers, Targets
+
+
+def of_classes(count):
+    return ClassAnswers(Targets("class", tuple(map(str, range(count)))))
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6, 10, 37])
 @pytest.mark.parametrize("batch", [1, 7, 500])
-def test_figures_agree_with_scikit_learn(classes, batch):
+def test_figures_of_one_class_agree_with_scikit_learn(classes, batch):
     random = np.random.default_rng(classes)
     labels = random.integers(0, classes, 500)
     labels[:classes] = np.arange(classes)
     logits = random.normal(size=(500, classes)).astype(np.float32) * 3
     logits[np.arange(500), labels] += 1
-    totals = ClassificationTotals(classes)
+    answers = of_classes(classes)
     for start in range(0, 500, batch):
-        totals.add(logits[start : start + batch], labels[start : start + batch])
-    figures = totals.summary()
+        answers.add(logits[start : start + batch], labels[start : start + batch])
+    figures = answers.summary()
     every = np.arange(classes)
     predicted = logits.argmax(1)
-    assert totals.confusion.sum() == 500
-    assert figures["accuracy"] == accuracy_score(labels, predicted)
-    assert figures["loss"] == pytest.approx(log_loss(labels, softmax(logits), labels=every), 1e-9)
-    matrix = confusion_matrix(labels, predicted)
-    assert (totals.confusion == matrix).all()
+    assert answers.confusion.sum() == 500
+    assert figures["accuracy"] == metrics.accuracy_score(labels, predicted)
+    expected = metrics.log_loss(labels, answers.values(logits), labels=every)
+    assert figures["loss"] == pytest.approx(expected, 1e-9)
+    matrix = metrics.confusion_matrix(labels, predicted)
+    assert (answers.confusion == matrix).all()
     if classes > 5:
-        expected = top_k_accuracy_score(labels, logits, k=5, labels=every)
+        expected = metrics.top_k_accuracy_score(labels, logits, k=5, labels=every)
         assert figures["top5"] == pytest.approx(expected)
     else:
         assert "top5" not in figures
-    names = tuple(map(str, every))
-    per_class = totals.details(names)["per_class"]
+    per_class = answers.details(logits, labels)["per_class"]
     assert list(per_class.values()) == pytest.approx(matrix.diagonal() / matrix.sum(1))
 
 
 def test_extreme_scores_do_not_overflow():
-    totals = ClassificationTotals(2)
-    totals.add(np.array([[1e30, -1e30], [-1000.0, 1000.0]]), np.array([0, 1]))
-    assert totals.summary() == {"loss": 0.0, "accuracy": 1.0}
+    answers = of_classes(2)
+    answers.add(np.array([[1e30, -1e30], [-1000.0, 1000.0]]), np.array([0, 1]))
+    assert answers.summary() == {"loss": 0.0, "accuracy": 1.0}
 
 
-def test_parts_of_several_processes_add_up():
+def test_a_class_without_images_has_no_accuracy():
+    answers = ClassAnswers(Targets("class", ("a", "b", "c")))
+    answers.add(np.eye(3)[:2], np.array([0, 0]))
+    found = answers.details(np.eye(3)[:2], np.array([0, 0]))
+    assert found["per_class"] == {"a": 0.5, "b": None, "c": None}
+
+
+def several(seed=0, images=400, thresholds=()):
+    random = np.random.default_rng(seed)
+    labels = (random.random((images, 4)) < (0.5, 0.2, 0.05, 0.9)).astype(np.uint8)
+    logits = (random.normal(size=labels.shape) + 2.0 * labels - 1).astype(np.float32)
+    logits[::3] = logits[::3].round(0)  # equal scores too
+    targets = Targets("classes", ("a", "b", "c", "d"), thresholds=thresholds)
+    return ClassesAnswers(targets), logits, labels
+
+
+@pytest.mark.parametrize("thresholds", [(), (0.3, 0.6, 0.2, 0.9)])
+def test_figures_of_several_classes_agree_with_scikit_learn(thresholds):
+    answers, logits, labels = several(thresholds=thresholds)
+    for start in range(0, len(labels), 64):
+        answers.add(logits[start : start + 64], labels[start : start + 64])
+    figures = answers.summary() | answers.details(logits, labels)
+    shares = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    said = shares >= np.array(thresholds or 0.5)
+    how = {"average": "macro", "zero_division": 0}
+    for name in ("f1", "precision", "recall"):
+        expected = getattr(metrics, f"{name}_score")(labels, said, **how)
+        assert figures[name] == pytest.approx(expected, 1e-9)
+    expected = metrics.average_precision_score(labels, logits, average="macro")
+    assert figures["map"] == pytest.approx(expected, 1e-9)
+    columns = [metrics.log_loss(labels[:, i], shares[:, i], labels=[0, 1]) for i in range(4)]
+    assert figures["loss"] == pytest.approx(np.mean(columns), 1e-9)
+    assert figures["per_class"]["c"]["images"] == labels[:, 2].sum()
+    assert set(answers.figures) == set(figures) - {"per_class"}
+
+
+def test_no_threshold_has_a_better_f1_on_the_images_that_chose_it():
+    answers, logits, labels = several(seed=1)
+    chosen = answers.calibrated(logits, labels).thresholds
+    shares = answers.values(logits)
+    for i, threshold in enumerate(chosen):
+        ours = metrics.f1_score(labels[:, i], shares[:, i] >= threshold)
+        tried = [metrics.f1_score(labels[:, i], shares[:, i] >= t) for t in np.unique(shares[:, i])]
+        assert ours == max(tried)
+
+
+def test_a_class_that_never_occurs_counts_for_nothing():
+    answers, logits, labels = several()
+    labels[:, 2] = 0
+    answers.add(logits, labels)
+    figures = answers.summary() | answers.details(logits, labels)
+    assert figures["per_class"]["c"] is None
+    assert answers.calibrated(logits, labels).thresholds[2] == 0.5
+    others = [0, 1, 3]
+    expected = metrics.average_precision_score(labels[:, others], logits[:, others])
+    assert figures["map"] == pytest.approx(expected, 1e-9)
+    labels[:] = 0
+    nothing = several()[0]
+    nothing.add(logits, labels)
+    assert nothing.summary()["f1"] == 0 and nothing.details(logits, labels)["map"] == 0
+
+
+def numbers(columns=2):
     random = np.random.default_rng(0)
-    logits, labels = random.normal(size=(100, 7)), random.integers(0, 7, 100)
-    whole, one, other = (ClassificationTotals(7) for _ in range(3))
-    whole.add(logits, labels)
-    one.add(logits[:33], labels[:33])
-    other.add(logits[33:], labels[33:])
-    one.from_vector(one.to_vector() + other.to_vector())
+    labels = (random.normal(size=(300, columns)) * 7 + 100).astype(np.float32)
+    plain = Targets("numbers", ("x", "y")[:columns], ("mm", "kg")[:columns])
+    answers = NumberAnswers(plain.fitted(labels))
+    outputs = answers.standardised(labels) + random.normal(size=labels.shape) / 3
+    return answers, outputs.astype(np.float32), labels
+
+
+def test_figures_of_numbers_agree_with_scikit_learn_in_their_units():
+    answers, outputs, labels = numbers()
+    for start in range(0, len(labels), 64):
+        answers.add(outputs[start : start + 64], labels[start : start + 64])
+    figures, said = answers.summary(), answers.values(outputs)
+    assert figures["r2"] == pytest.approx(metrics.r2_score(labels, said), 1e-6)
+    for i, name in enumerate("xy"):
+        alone = labels[:, i], said[:, i]
+        assert figures[f"mae_{name}"] == pytest.approx(metrics.mean_absolute_error(*alone), 1e-6)
+        assert figures[f"r2_{name}"] == pytest.approx(metrics.r2_score(*alone), 1e-6)
+    assert answers.figures["mae_y"].unit == "kg" and answers.figures["mae_y"].better == "lower"
+    assert set(answers.figures) == set(figures)
+
+
+def test_one_number_has_short_names_and_comes_back_in_its_unit():
+    answers, outputs, labels = numbers(1)
+    answers.add(outputs, labels)
+    assert set(answers.summary()) == {"loss", "r2", "mae"} == set(answers.figures)
+    said = answers.predict("a.png", answers.values(outputs)[0], top=5).numbers
+    assert said == (("x", pytest.approx(labels[0, 0], abs=10), "mm"),)
+
+
+@pytest.mark.parametrize("made", [several, numbers])
+def test_parts_of_several_processes_add_up(made):
+    (whole, outputs, labels), (one, *_), (other, *_) = made(), made(), made()
+    whole.add(outputs, labels)
+    one.add(outputs[:33], labels[:33])
+    other.add(outputs[33:], labels[33:])
+    one.sums += other.sums
     assert one.summary() == pytest.approx(whole.summary())
-    assert (one.confusion == whole.confusion).all()
-
-
-def test_a_class_without_pictures_has_no_accuracy():
-    totals = ClassificationTotals(3)
-    totals.add(np.eye(3)[:2], np.array([0, 0]))
-    assert totals.details(("a", "b", "c"))["per_class"] == {"a": 0.5, "b": None, "c": None}

@@ -26,30 +26,40 @@ def read_targets(
     """
     if not labels:
         return Targets(), {}
-    if all(values.ndim == 1 and values.dtype.kind in "iu" for values in labels.values()):
+    kinds = {_kind(name, values) for name, values in labels.items()}
+    if len(kinds) > 1:
+        raise DataError(f"{' and '.join(labels)} are labels of different kinds")
+    (kind,) = kinds
+    if kind == CLASS:
         largest = max(int(values.max()) for values in labels.values())
         names = tuple(map(str, range(largest + 1) if classes is None else classes))
         for name, values in labels.items():
-            _refuse(name, values, (values < 0) | (values >= len(names)), f"there are {len(names)} classes")
-        kept = np.uint8 if len(names) <= 256 else np.int64
-        return Targets(CLASS, names), _as(labels, kept)
-    if all(values.dtype.kind == "f" and values.ndim in (1, 2) for values in labels.values()):
-        labels = {n: v[:, None] if v.ndim == 1 else v for n, v in labels.items()}
-        for name, values in labels.items():
-            _refuse(name, values, ~np.isfinite(values), "only finite numbers are allowed")
-        named = numbers if isinstance(numbers, Mapping) else dict.fromkeys(numbers or (), "")
-        columns = _columns(labels, tuple(named), "target")
-        units = tuple(str(unit or "") for unit in named.values())
-        return Targets(NUMBERS, columns, units if any(units) else ()), _as(labels, np.float32)
-    if all(values.ndim == 2 and values.dtype.kind in "biu" for values in labels.values()):
+            wrong = (values < 0) | (values >= len(names))
+            _refuse(name, values, wrong, f"there are {len(names)} classes")
+        return Targets(CLASS, names), _as(labels, np.uint8 if len(names) <= 256 else np.int64)
+    if kind == CLASSES:
         for name, values in labels.items():
             _refuse(name, values, (values != 0) & (values != 1), "each must be 0 or 1")
         return Targets(CLASSES, _columns(labels, classes)), _as(labels, np.uint8)
-    name, values = next(iter(labels.items()))
+    labels = {n: v[:, None] if v.ndim == 1 else v for n, v in labels.items()}
+    for name, values in labels.items():
+        _refuse(name, values, ~np.isfinite(values), "only finite numbers are allowed")
+    named = numbers if isinstance(numbers, Mapping) else dict.fromkeys(numbers or (), "")
+    units = tuple(str(unit or "") for unit in named.values())
+    columns = _columns(labels, tuple(named), "target")
+    return Targets(NUMBERS, columns, units if any(units) else ()), _as(labels, np.float32)
+
+
+def _kind(name: str, values: np.ndarray) -> str:
+    if values.ndim == 1 and values.dtype.kind in "iu":
+        return CLASS
+    if values.ndim == 2 and values.dtype.kind in "biu":
+        return CLASSES
+    if values.ndim in (1, 2) and values.dtype.kind == "f":
+        return NUMBERS
     raise DataError(
-        f"{name} is {values.dtype} of shape {values.shape}",
-        "labels are integers (n,) for one class, 0 or 1 (n, classes) for several, floats (n, k) "
-        "for numbers",
+        f"{name} is {values.dtype} of shape {values.shape}, and must be integers (n,) for one "
+        "class, 0 or 1 (n, classes) for several, or floats (n, k) for numbers"
     )
 
 
