@@ -23,7 +23,8 @@ class Split:
     """The images of one split and, unless nothing is known of them, their labels."""
 
     images: np.ndarray  # uint8 (n, height, width, channels)
-    # One class: int64 (n,), places in `classes`. Several: uint8 (n, classes). Numbers: float32 (n, k).
+    # One class: int64 (n,), a place in `classes`. Several: uint8 (n, classes). Numbers: float32
+    # (n, k). None: nothing is known.
     labels: np.ndarray | None
 
     def __len__(self) -> int:

@@ -158,7 +158,8 @@ def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.nd
 
 def verify_cached(choice: DatasetChoice, path: Path, key: str | None = None) -> CheckedArrays:
     """Read a cache file and hash every array again; raises DataError where something is wrong."""
-    record, arrays = read_cache(path)
+    record, kept = read_cache(path)
+    arrays: dict[str, Any] = dict(kept)
     try:
         arrays["classes"], digests = record["classes"] or None, record["digests"]
         columns = record.get("targets", {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -27,8 +27,9 @@ WORDS = {
 class Targets:
     """The kind of labels that a dataset has, and what its columns are called.
 
-    The last three are decided by a training. mean: the share of images with each class, or of each
-    number. A model of numbers gives (number - mean) / std; one of classes says yes from a threshold.
+    A training decides the last three. mean: the share of images with each class, or the mean of
+    each number. A model gives numbers as (number - mean) / std; it says yes to a class from its
+    threshold on.
     """
 
     kind: str = NONE
@@ -65,9 +66,9 @@ class Targets:
     @classmethod
     def from_dict(cls, classes: Sequence[str], given: Mapping[str, Any]) -> Targets:
         """The targets of a file: the names of its classes, and what to_dict added."""
-        lists = {name: tuple(value) for name, value in given.items() if name != "kind"}
+        told: dict[str, Any] = {name: tuple(v) for name, v in given.items() if name != "kind"}
         kind = given.get("kind") or (CLASS if classes else NONE)
-        return cls(**{"kind": kind, "names": tuple(classes), **lists})
+        return cls(**{"kind": kind, "names": tuple(classes), **told})
 
     def fitted(self, labels: np.ndarray | None) -> Targets:
         """With the mean and the deviation of the labels of the training images."""
@@ -248,7 +249,7 @@ class ClassesAnswers(Answers):
         return [name for name, occurs in zip(self.targets.names, there, strict=True) if occurs]
 
     def _per_class(self) -> dict[str, np.ndarray]:
-        """Of the classes that occur; a class that is never said has no precision, which counts 0."""
+        """Of the classes that occur. One that is never said has no precision: it counts as 0."""
         right, said, true = self.sums[2:].reshape(3, self.size)
         right, said, true = (values[true > 0] for values in (right, said, true))
         if not len(true):
@@ -308,7 +309,7 @@ class NumberAnswers(Answers):
         self.sums[2:] += np.concatenate([values.sum(0) for values in sums])
 
     def standardised(self, labels: np.ndarray) -> np.ndarray:
-        return (labels.astype(np.float64) - self._mean) / self._std
+        return np.asarray((labels.astype(np.float64) - self._mean) / self._std)
 
     @property
     def _mean(self) -> np.ndarray:
@@ -319,7 +320,7 @@ class NumberAnswers(Answers):
         return np.array(self.targets.std or (1.0,) * self.size)
 
     def summary(self) -> dict[str, float]:
-        """Mean squared error of the standardised numbers; R2 and absolute error, of all and each."""
+        """Mean squared error of the standardised numbers; R2 and absolute error of each."""
         count = max(1.0, float(self.sums[1]))
         absolute, squared, number, square = self.sums[2:].reshape(4, self.size) / count
         spread = np.maximum(square - np.square(number), 1e-12)
@@ -331,7 +332,7 @@ class NumberAnswers(Answers):
         return result
 
     def values(self, outputs: np.ndarray) -> np.ndarray:
-        return outputs.astype(np.float64) * self._std + self._mean
+        return np.asarray(outputs.astype(np.float64) * self._std + self._mean)
 
     def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
         units = self.targets.units or ("",) * self.size
@@ -339,7 +340,11 @@ class NumberAnswers(Answers):
         return Prediction(image, numbers=tuple(said))
 
 
-ANSWERS = {CLASS: ClassAnswers, CLASSES: ClassesAnswers, NUMBERS: NumberAnswers}
+ANSWERS: Mapping[str, Callable[[Targets], Answers]] = {
+    CLASS: ClassAnswers,
+    CLASSES: ClassesAnswers,
+    NUMBERS: NumberAnswers,
+}
 
 
 def average_precision(scores: np.ndarray, true: np.ndarray) -> float:

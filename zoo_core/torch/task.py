@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from torch import Tensor, nn
 from zoo_core.data.loader import Batch
 from zoo_core.io.errors import TrainingError
 from zoo_core.io.targets import resolve
-from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.recipe import Recipe
-from zoo_core.train.job import SEARCHED, Job
 from zoo_core.spec.answers import (
     CLASS,
     CLASSES,
@@ -31,6 +28,9 @@ from zoo_core.spec.answers import (
     NumberAnswers,
     Targets,
 )
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.recipe import Recipe
+from zoo_core.train.job import SEARCHED, Job
 
 Update = Callable[[str, Tensor], None]
 SumOver = Callable[[np.ndarray], np.ndarray]
@@ -255,7 +255,10 @@ class Regression(Supervised):
 
     kinds, needs, answers = ("regression",), (NUMBERS,), NumberAnswers
     options = {"loss": "mse"}
-    LOSSES = {"mse": F.mse_loss, "huber": F.huber_loss}
+    LOSSES: ClassVar[Mapping[str, Callable[..., Tensor]]] = {
+        "mse": F.mse_loss,
+        "huber": F.huber_loss,
+    }
 
     @classmethod
     def check(cls, job: Job) -> None:

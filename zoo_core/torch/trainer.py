@@ -19,6 +19,7 @@ from zoo_core.data.loader import Batch, Loader
 from zoo_core.io.errors import OptionError, ZooError
 from zoo_core.io.files import temporary_folder
 from zoo_core.io.targets import describe, missing_dependency
+from zoo_core.spec.answers import Answers, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import Recipe
@@ -26,7 +27,6 @@ from zoo_core.torch.learner import TorchLearner, choose_device, fill
 from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
-from zoo_core.spec.answers import Answers, Targets
 
 TOLERANCE = 1e-3  # of the largest number in the answer: other kernels round differently
 

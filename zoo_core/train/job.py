@@ -97,7 +97,8 @@ class Job:
             raise OptionError(
                 f"model {self.entry.name!r} needs {wanted}, and {self.dataset.name} has "
                 f"{WORDS[found]}",
-                "put the images of each class into a folder of its own" if found == NONE
+                "put the images of each class into a folder of its own"
+                if found == NONE
                 else "zoo list shows models for other labels",
             )
         cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)

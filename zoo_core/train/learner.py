@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.loader import Batch, Loader
+from zoo_core.spec.answers import ANSWERS
 from zoo_core.train.checkpoint import State, prefixed, without_prefix
 from zoo_core.train.job import Job
-from zoo_core.spec.answers import ANSWERS
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Learner(ABC):
         self.write(self.published, now)
 
     def evaluate(self, loader: Loader) -> dict[str, float]:
-        """Figures of a split; here those of the labels, whatever it was trained on: runs compare."""
+        """Figures of a split; here those of its labels, whatever the loss was: runs compare."""
         totals = ANSWERS[self.targets.kind](self.targets)
         said = []
         for batch in loader.epoch(0):

@@ -112,7 +112,7 @@ def score(
     images = data.split(split)
     assert images is not None
     if cached := framework.score_split(model, preprocess, data, split):
-        return cached[0][indices]
+        return np.asarray(cached[0][indices])
     loader = Loader(
         images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=indices,
         shuffle=False, backend=framework.backend,
@@ -202,7 +202,10 @@ def predict_images(
     answers = framework.answers(entry, targets)
     if answers is None and (targets.names or entry.own_task):
         purpose = " and ".join(entry.kinds)
-        raise UsageError(f"{what} is for {purpose}, and answers nothing about an image", "zoo list shows models that do")
+        raise UsageError(
+            f"{what} is for {purpose}, and answers nothing about an image",
+            "zoo list shows models that do",
+        )
     if answers is None or not targets.names:
         raise UsageError(
             f"{what} has no names for its classes: it is untrained, or has a new head",

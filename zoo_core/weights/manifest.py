@@ -49,7 +49,12 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Weights(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,
 ):  # gc=False: entries hold no cycles, and 10,000 of them are read twice as fast
     """One published weight file, as a list describes it. All fields but the last are required."""
 
