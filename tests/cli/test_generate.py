@@ -293,7 +293,7 @@ def test_runs_and_comparisons_invent_no_accuracy(trained, zoo_there):
 def test_images_cannot_be_classified_by_what_does_not(trained, zoo_there):
     Image.new("RGB", (16, 16)).save(trained / "x.png")
     done = zoo_there("predict", run_of(trained, "vae"), "x.png", status=2)
-    assert "does not classify" in done.stderr
+    assert "is for generation, and answers nothing about an image" in done.stderr
     zoo_there("predict", run_of(trained, "vae_cluster"), "x.png")
 
 

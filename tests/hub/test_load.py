@@ -218,7 +218,7 @@ def measure_as(reference):
 
     data = zoo.open_dataset("synthetic", train_size=9, test_size=9)
     with pytest.MonkeyPatch.context() as patch:
-        few = dataclasses.replace(data, classes=data.classes[:3])
+        few = dataclasses.replace(data, targets=zoo.Targets("class", data.classes[:3]))
         patch.setattr(predict, "open_dataset", lambda *given: few)
         return zoo.evaluate(reference, "synthetic")
 

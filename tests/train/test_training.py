@@ -365,7 +365,7 @@ def test_a_compiled_model_trains_to_the_same_result(make_job, small_mlp):
 
 def test_labels_are_needed_to_train_a_classifier(make_job, small_mlp):
     job = make_job(small_mlp)
-    bare = replace(job.dataset, classes=(), train=Split(job.dataset.train.images, None))
+    bare = replace(job.dataset, targets=zoo.Targets(), train=Split(job.dataset.train.images, None))
     with pytest.raises(zoo.ZooError, match="has no labels"):
         TorchTrainer().check(replace(job, dataset=bare))
 
@@ -392,7 +392,7 @@ def test_another_task_is_measured_on_the_device_of_the_model(monkeypatch):
         def evaluate(self, model, batches, sum_over):
             return [one.device.type for batch in batches for one in (batch.images, batch.labels)]
 
-    monkeypatch.setattr("zoo_core.torch.trainer.find_task", lambda entry: Seen)
+    monkeypatch.setattr("zoo_core.torch.trainer.find_task", lambda entry, targets: Seen)
     data = zoo.open_dataset("synthetic", train_size=4, test_size=4)
     preprocess = zoo.Preprocess.for_dataset(data)
     loader = Loader(data.test, batch_size=2, preprocess=preprocess, shuffle=False, backend="torch")
