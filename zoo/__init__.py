@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from zoo_core.spec.answers import ClassesAnswers as ClassesAnswers
     from zoo_core.spec.answers import Figure as Figure
     from zoo_core.spec.answers import NumberAnswers as NumberAnswers
-    from zoo_core.spec.answers import Prediction as Prediction
     from zoo_core.spec.answers import Targets as Targets
     from zoo_core.spec.entries import CommandEntry as CommandEntry
     from zoo_core.spec.entries import DatasetEntry as DatasetEntry
@@ -99,8 +98,7 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",
         "zoo_core.io.errors": "DataError Interrupted OptionError SourceUnavailable TrainingError "
         "UsageError WeightsError ZooError",
-        "zoo_core.spec.answers": "Answers ClassAnswers ClassesAnswers Figure NumberAnswers "
-        "Prediction Targets",
+        "zoo_core.spec.answers": "Answers ClassAnswers ClassesAnswers Figure NumberAnswers Targets",
         "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
         "zoo_core.spec.framework": "Description Framework",
         "zoo_core.spec.hooks": "hookimpl",

@@ -135,8 +135,9 @@ def test_one_number_has_short_names_and_comes_back_in_its_unit():
     answers, outputs, labels = numbers(1)
     answers.add(outputs, labels)
     assert set(answers.summary()) == {"loss", "r2", "mae"} == set(answers.figures)
-    said = answers.predict("a.png", answers.values(outputs)[0], top=5).numbers
-    assert said == (("x", pytest.approx(labels[0, 0], abs=10), "mm"),)
+    (said,) = answers.answer(answers.values(outputs)[0], top=5)["numbers"]
+    assert said == {"name": "x", "value": pytest.approx(labels[0, 0], abs=10), "unit": "mm"}
+    assert answers.words({"numbers": [said | {"value": 1.23456}]}) == ("x 1.235 mm",)
 
 
 @pytest.mark.parametrize("made", [several, numbers])

@@ -69,7 +69,7 @@ def evaluate_command(run: str, dataset: str, split: str, device: str, runs: Path
 def predict_command(
     run: str, images: tuple[str, ...], top: int, device: str, runs: Path | None
 ) -> Answer:
-    """Classify images.
+    """Say what is in images: classes, or numbers where the model was trained for them.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
     An IMAGE is a file, a folder of files, or an address (http or https).
@@ -81,12 +81,9 @@ def predict_command(
     from zoo_core.use.predict import predict_images
 
     predictions = predict_images(run, images, top=top, device=device, runs=runs)
-    document, rows = [], []
-    for one in predictions:
-        classes = [{"name": name, "probability": round(share, 6)} for name, share in one.classes]
-        document.append({"image": one.image, "classes": classes})
-        rows.append([one.image, *(f"{name} {100 * share:.1f} %" for name, share in one.classes)])
-    columns = ["image", *(f"{n}." for n in range(1, 1 + len(predictions[0].classes)))]
+    document = [{"image": one.image, **one.answer} for one in predictions]
+    rows = [[one.image, *one.words] for one in predictions]
+    columns = ["image", *(f"{n}." for n in range(1, len(rows[0])))]
     return Answer(document, lambda: print_table(columns, rows))
 
 

@@ -90,16 +90,6 @@ class Figure:
     better: str = ""  # "higher", "lower"; "": nobody ranks by it
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """What a model says of one image; which of the fields it fills depends on its task."""
-
-    image: str
-    classes: tuple[tuple[str, float], ...] = ()  # (name, probability), the most likely first
-    chosen: tuple[str, ...] = ()  # of several classes, those above their thresholds
-    numbers: tuple[tuple[str, float, str], ...] = ()  # (name, value, unit)
-
-
 class Answers(ABC):
     """The meaning of outputs (B, outputs) for given targets, and sums over the images so far."""
 
@@ -125,8 +115,12 @@ class Answers(ABC):
         """Figures of all images that were added, `loss` among them."""
 
     @abstractmethod
-    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
-        """What one output, a row of `values`, says of an image."""
+    def answer(self, row: np.ndarray, top: int) -> dict[str, Any]:
+        """What a row of `values` says of its image, as JSON; top: how many classes at most."""
+
+    @abstractmethod
+    def words(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        """An answer for people, in a few cells of a table."""
 
     def values(self, outputs: np.ndarray) -> np.ndarray:
         """Outputs as people read them: probabilities, or numbers in their units."""
@@ -191,8 +185,11 @@ class ClassAnswers(Answers):
         scores = outputs.astype(np.float64)
         return np.asarray(np.exp(scores - _log_sum_exp(scores)[:, None]))
 
-    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
-        return Prediction(image, classes=_best(self.targets.names, output, top))
+    def answer(self, row: np.ndarray, top: int) -> dict[str, Any]:
+        return {"classes": _best(self.targets.names, row, top)}
+
+    def words(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(f"{one['name']} {100 * one['probability']:.1f} %" for one in answer["classes"])
 
 
 class ClassesAnswers(Answers):
@@ -273,10 +270,15 @@ class ClassesAnswers(Answers):
         ]
         return replace(self.targets, thresholds=tuple(best))
 
-    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
-        chosen = np.flatnonzero(output >= self.thresholds)
-        names = tuple(self.targets.names[i] for i in chosen[np.argsort(-output[chosen])])
-        return Prediction(image, classes=_best(self.targets.names, output, top), chosen=names)
+    def answer(self, row: np.ndarray, top: int) -> dict[str, Any]:
+        """The most likely classes, and in `chosen` all those above their thresholds."""
+        chosen = np.flatnonzero(row >= self.thresholds)
+        names = [self.targets.names[i] for i in chosen[np.argsort(-row[chosen])]]
+        return {"classes": _best(self.targets.names, row, top), "chosen": names}
+
+    def words(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        said = (f"{one['name']} {100 * one['probability']:.1f} %" for one in answer["classes"])
+        return (", ".join(answer["chosen"]) or "none", *said)
 
 
 class NumberAnswers(Answers):
@@ -334,10 +336,14 @@ class NumberAnswers(Answers):
     def values(self, outputs: np.ndarray) -> np.ndarray:
         return np.asarray(outputs.astype(np.float64) * self._std + self._mean)
 
-    def predict(self, image: str, output: np.ndarray, top: int) -> Prediction:
+    def answer(self, row: np.ndarray, top: int) -> dict[str, Any]:
         units = self.targets.units or ("",) * self.size
-        said = zip(self.targets.names, map(float, output), units, strict=True)
-        return Prediction(image, numbers=tuple(said))
+        every = zip(self.targets.names, map(float, row), units, strict=True)
+        return {"numbers": [{"name": n, "value": value, "unit": unit} for n, value, unit in every]}
+
+    def words(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
+        every = answer["numbers"]
+        return tuple(f"{one['name']} {one['value']:.4g} {one['unit']}".rstrip() for one in every)
 
 
 ANSWERS: Mapping[str, Callable[[Targets], Answers]] = {
@@ -371,8 +377,9 @@ def best_threshold(probabilities: np.ndarray, true: np.ndarray) -> float:
     return float((found[best] + after) / 2)
 
 
-def _best(names: tuple[str, ...], row: np.ndarray, top: int) -> tuple[tuple[str, float], ...]:
-    return tuple((names[i], float(row[i])) for i in row.argsort()[::-1][:top])
+def _best(names: tuple[str, ...], row: np.ndarray, top: int) -> list[dict[str, Any]]:
+    best = row.argsort()[::-1][:top]
+    return [{"name": names[i], "probability": float(row[i])} for i in best]
 
 
 def _log_sum_exp(scores: np.ndarray) -> np.ndarray:
