@@ -26,6 +26,7 @@ from zoo_core.data import datasets
 from zoo_core.data.dataset import Split
 from zoo_core.data.datasets import cached, find_dataset, open_dataset
 from zoo_core.data.sheets import write_sheet
+from zoo_core.data.targets import strata
 from zoo_core.io.console import size, typed
 from zoo_core.io.errors import DataError, OptionError, UsageError, os_errors
 from zoo_core.spec.registry import origin, plugin_of, registry
@@ -100,8 +101,7 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
         kept = f"in {path}" if path.exists() else "made when it is used, nothing to keep"
         train, test = len(data.train), len(data.test) if data.test else 0
         count = f"{train:,} + {test:,}" if test else f"{train:,}"
-        classes = f"{len(data.classes)} classes" if data.classes else "no labels"
-        images = f"{count} images, {shape(data.image_size, data.channels)}, {classes}"
+        images = f"{count} images, {shape(data.image_size, data.channels)}, {data.targets}"
         say(f"{data.name}: {images}, verified, {kept}")
         row = {"name": data.name, "train": train, "test": test}
         row |= {key: getattr(data, key) for key in ("image_size", "channels", "classes", "digest")}
@@ -132,6 +132,7 @@ def info(name: str) -> Answer:
                 "dataset": entry.name,
                 "summary": entry.summary,
                 "classes": entry.classes,
+                "numbers": tuple(f"{n} ({u})" if u else n for n, u in entry.numbers.items()),
                 "images": shape(entry.image_size, entry.in_channels),
                 "train": entry.train_size,
                 "test": entry.test_size,
@@ -232,7 +233,7 @@ def show(
         raise UsageError(f"{name} has no test images", "--split train shows the others")
     picked = one_of_each(chosen, count)
     labels = () if chosen.labels is None else chosen.labels[picked]
-    captions = [data.classes[label] for label in labels]
+    captions = [data.targets.caption(label) for label in labels]
     columns = len(data.classes) if 4 <= len(data.classes) <= 12 else None
     title = f"{data.name} \u00b7 {split} \u00b7 {len(picked)} of {len(chosen):,}"
     path = output or free_name(Path(f"{Path(data.name).name or 'images'}-{split}.png"))
@@ -245,10 +246,11 @@ def show(
 
 def one_of_each(split: Split, count: int) -> list[int]:
     """Positions of images to show: class by class in turn, each in the order of the data."""
-    if split.labels is None:
+    groups = strata(split.labels)
+    if groups is None:
         return list(range(min(count, len(split))))
-    by_label = split.labels.argsort(kind="stable").tolist()
-    classes = [list(alike) for _, alike in groupby(by_label, key=split.labels.__getitem__)]
+    by_group = groups.argsort(kind="stable").tolist()
+    classes = [list(alike) for _, alike in groupby(by_group, key=groups.__getitem__)]
     turns = (position for turn in zip_longest(*classes) for position in turn)
     return [position for position in turns if position is not None][:count]
 

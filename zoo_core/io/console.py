@@ -9,13 +9,17 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import logging
 
+# Of the figures of built-in tasks, for what does not say them; "%" is a share from 0 to 1.
+UNITS: Mapping[str, str] = dict.fromkeys(
+    ("accuracy", "top5", "f1", "map", "precision", "recall"), "%"
+)
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 
 _shown = _quiet = False
@@ -68,16 +72,19 @@ def label(name: str) -> str:
     return name.replace("top5", "top-5_accuracy").replace("_", " ")
 
 
-def figure(name: str, value: float) -> str:
-    """The value of a metric: shares in percent."""
-    return percent(value) if name.endswith(("accuracy", "top5")) else f"{value:.4f}"
+def figure(name: str, value: float, units: Mapping[str, str] = UNITS) -> str:
+    """The value of a metric, of a split or not; units: those of its run, where that is known."""
+    unit = units.get(name) or units.get(name.partition("_")[2], "")
+    if unit == "%":
+        return percent(value)
+    return f"{value:.4f} {unit}".rstrip() if unit != "nats" else f"{value:.4f}"
 
 
-def named(name: str, value: float) -> str:
+def named(name: str, value: float, units: Mapping[str, str] = UNITS) -> str:
     """`accuracy 91.20 %`, for a line of several."""
     if name == "images_per_second":
         return f"{value:,.0f} images/s"
-    return f"{label(name)} {figure(name, value)}"
+    return f"{label(name)} {figure(name, value, units)}"
 
 
 def numeric(texts: Iterable[str | None]) -> bool:

@@ -29,8 +29,8 @@ def draw_grid(
     path: Path, images: np.ndarray, facts: Facts, chosen: np.ndarray, title: str
 ) -> list[Path]:
     """Images (n, height, width, channels), predicted classes below, mistakes framed unless all."""
-    assert facts.probabilities is not None
-    probabilities = facts.probabilities[chosen]
+    assert facts.values is not None
+    probabilities = facts.values[chosen]
     labels = None if facts.labels is None else facts.labels[chosen]
     guesses = probabilities.argmax(1)
     wrong = np.zeros(len(images), bool) if labels is None else guesses != labels

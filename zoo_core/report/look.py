@@ -113,7 +113,7 @@ def epoch_axes(
 ) -> None:
     """An axis of epochs below, and one for the metric: a share, or a number."""
     name = metric.replace("_", " ")
-    tidy(axes, "epoch", f"{name} ({unit})" if unit and metric == "loss" else name)
+    tidy(axes, "epoch", f"{name} ({unit})" if unit not in ("", "%") else name)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     first, last = (end(end(epochs) for epochs, _ in lines) for end in (min, max))
     if first == last:
@@ -121,7 +121,7 @@ def epoch_axes(
     else:
         axes.set_xlim(first, last)
     values = [v for _, line in lines for v in line if math.isfinite(v)]
-    if "accuracy" in metric:
+    if unit == "%":
         in_percent(axes.yaxis)
     elif values and min(values) > 0 and max(values) / min(values) > 100:
         axes.set_yscale("log")

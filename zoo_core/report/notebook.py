@@ -93,7 +93,7 @@ def run_html(run: Run) -> str:
     def draw(path: Path) -> None:
         from zoo_core.report.plots import draw_curves
 
-        draw_curves(path, facts.curves, "", "", facts.result.get("best_epoch"))
+        draw_curves(path, facts.curves, "", facts.summary.units, facts.result.get("best_epoch"))
 
     return block(facts.title, table(rows), plot(draw, "Metrics by epoch") if facts.curves else "")
 

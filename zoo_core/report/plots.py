@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,26 +12,29 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from zoo_core.io.console import percent
+from zoo_core.io.console import UNITS, percent
 from zoo_core.report import look
 from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
 
 MANY = 50  # classes that fit into one bar chart
 
 
-def draw_curves(path: Path, curves: Curves, title: str, unit: str, best_epoch: int | None) -> None:
-    """A panel for each metric, with a line for each split that has it; `unit` is the loss's."""
+def draw_curves(
+    path: Path, curves: Curves, title: str, units: Mapping[str, str], best_epoch: int | None
+) -> None:
+    """A panel for each metric, with a line for each split that has it."""
     figure, panels = look.panels_of(len(curves), 4.6, 3.3, title)
     for axes, (metric, splits) in zip(panels, curves.items(), strict=True):
         ends = []
         for split, (epochs, values) in splits.items():
             style = look.SPLIT_STYLE[split]
             axes.plot(epochs, values, marker=look.dot(epochs), markersize=4, **style)
-            value = f"{100 * values[-1]:.1f} %" if "accuracy" in metric else f"{values[-1]:.4g}"
+            share = units.get(metric) == "%"
+            value = f"{100 * values[-1]:.1f} %" if share else f"{values[-1]:.4g}"
             ends.append(look.End(epochs[-1], values[-1], f"{split} {value}", style["color"]))
-        look.epoch_axes(axes, metric, splits.values(), unit)
+        look.epoch_axes(axes, metric, splits.values(), units.get(metric, ""))
         if best_epoch:
-            top = "accuracy" not in metric  # away from where the lines end
+            top = units.get(metric) != "%"  # away from where the lines end
             late = best_epoch > np.mean(axes.get_xlim())
             axes.axvline(best_epoch, color=look.INK, linewidth=0.8, linestyle=":")
             axes.annotate(
@@ -163,7 +166,7 @@ def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
             shown.append((epochs, values))
             aside = "" if split == "test" else f" ({split})"
             ends.append(look.End(epochs[-1], values[-1], look.short(line.label) + aside, colour))
-        look.epoch_axes(axes, metric, shown, "")
+        look.epoch_axes(axes, metric, shown, UNITS.get(metric, ""))
         look.label_ends(axes, ends)
     if dots:
         _draw_cost(panels[-1], dots)

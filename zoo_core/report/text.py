@@ -14,6 +14,7 @@ from zoo_core.data.sheets import first_page
 from zoo_core.io.console import duration, figure, label, percent, typed
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
+from zoo_core.spec.answers import CLASSES, Targets
 from zoo_core.spec.settings import what_it_sets
 
 HARDWARE = ("device", "processor")
@@ -24,6 +25,8 @@ PLOTS = {
     "rate.png": "Learning rate after each epoch",
     "classes.png": "Accuracy of each class",
     "confusion.png": "Confusion matrix",
+    "precision.png": "Precision and recall of each class",
+    "numbers.png": "Predicted and true numbers, and the errors",
     "predictions.png": "Predictions for some test images",
     "mistakes.png": "The mistakes that the model was surest of",
     "samples.png": "Samples at the end of training",
@@ -44,8 +47,9 @@ class Facts:
     rates: Sequence[tuple[int, float]]  # epoch, learning rate
     classes: Sequence[str]
     confusion: Confusion | None
-    probabilities: np.ndarray | None  # (n, classes), of the test split
-    labels: np.ndarray | None  # (n,), its true classes
+    targets: Targets
+    values: np.ndarray | None  # (n, targets), of the test split: probabilities, or numbers
+    labels: np.ndarray | None  # of the test split
     remarks: list[str]  # what had to be left out, and why
 
     @property
@@ -69,7 +73,11 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         "Result": [table(results(facts).items())],
         "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
         "Curves": show("curves.png", "rate.png"),
-        "Classes": [*class_tables(facts), *show("classes.png", "confusion.png")],
+        "Classes": [
+            *class_tables(facts),
+            *show("classes.png", "confusion.png", "precision.png"),
+        ],
+        "Numbers": show("numbers.png"),
         "Samples": [*show("samples.png"), *samples_by_epoch(facts.run)],
         "Codes": show("reconstructions.png", "latent.png"),
         "Plots": [
@@ -124,7 +132,7 @@ def results(facts: Facts) -> dict[str, str]:
         return "" if value is None else form.format(value)
 
     found = {
-        f"{summary.split} {label(name)}": figure(name, value)
+        f"{summary.split} {label(name)}": figure(name, value, summary.units)
         for name, value in facts.scores.items()
         if number(value) is not None
     }
@@ -144,6 +152,8 @@ def results(facts: Facts) -> dict[str, str]:
 
 def class_tables(facts: Facts) -> list[str]:
     """Best and worst classes, and what was most often taken for what."""
+    if facts.targets.kind == CLASSES:
+        return several_tables(facts)
     if not facts.classes or not facts.confusion:
         return []
     scores = class_scores(facts.classes, facts.confusion)
@@ -154,6 +164,23 @@ def class_tables(facts: Facts) -> list[str]:
     lines = [f"- {plain(a)} taken for {plain(b)}: {n:,} (of {of:,})" for a, b, n, of in found]
     confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
     return [table(rows, ("class", "#accuracy", "#images")), *confusions]
+
+
+def several_tables(facts: Facts) -> list[str]:
+    """The figures of each class, where an image may have several."""
+    found = facts.scores.get("per_class") or {}
+    columns = ("average_precision", "f1", "precision", "recall")
+    rows = [
+        (plain(name), *(percent(one[column]) for column in columns), f"{int(one['images']):,}")
+        for name, one in sorted(found.items(), key=lambda item: -_precision(item[1]))
+        if one
+    ]
+    titles = ("class", "#average precision", "#F1", "#precision", "#recall", "#images")
+    return [table(rows, titles)] if rows else []
+
+
+def _precision(one: Mapping[str, float] | None) -> float:
+    return one["average_precision"] if one else 0.0
 
 
 def plots_of_others(run: Run) -> list[str]:

@@ -25,6 +25,7 @@ from zoo_core.io.tensors import read
 from zoo_core.report.text import PLOTS, Facts, markdown
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import class_scores, curves_of, final_scores, reading, summarize
+from zoo_core.spec.answers import CLASS, CLASSES, Targets
 from zoo_core.spec.registry import registry
 from zoo_core.use.generate import sampler_of, to_pixels
 from zoo_core.use.load import as_input, capability, load
@@ -62,11 +63,11 @@ def build_report(run: Run, dataset: Dataset | None = None) -> Report:
 def read_facts(run: Run) -> Facts:
     """Everything in the files of the run, read once."""
     remarks: list[str] = []
-    probabilities = labels = None
+    values = labels = None
     if run.predictions_file.exists():
         try:
             arrays = read(run.predictions_file.read_bytes())
-            probabilities, labels = arrays["probabilities"], arrays.get("labels")
+            values, labels = arrays["probabilities"], arrays.get("labels")
         except Exception as error:  # whatever is wrong with the file, the rest can be told
             remarks.append(f"predictions.safetensors cannot be read: {describe(error)}.")
     summary = summarize(run)
@@ -74,20 +75,23 @@ def read_facts(run: Run) -> Facts:
         document, metrics = run.read(), run.metrics()
         _, scores = final_scores(document.get("result") or {}, metrics)
         confusion = scores.get("confusion")
-        if confusion is None and probabilities is not None and labels is not None:
-            size = probabilities.shape[1]
-            counts = np.bincount(size * labels + probabilities.argmax(1), minlength=size**2)
+        data = document["dataset"]
+        classes = list(data.get("classes") or ())
+        targets = Targets.from_dict(classes, data.get("targets") or {})
+        one = targets.kind == CLASS
+        if confusion is None and one and values is not None and labels is not None:
+            size = values.shape[1]
+            counts = np.bincount(size * labels + values.argmax(1), minlength=size**2)
             confusion = counts.reshape(size, size).tolist()
-        classes = list(document["dataset"].get("classes") or ())
-        if classes:  # a model may have room for more classes than the data has names
-            outputs = 0 if probabilities is None else probabilities.shape[1]
+        if one:  # a model may have room for more classes than the data has names
+            outputs = 0 if values is None else values.shape[1]
             outputs = max(outputs, len(confusion or ()))
             classes += [f"class {i}" for i in range(len(classes), outputs)]
         curves = curves_of(metrics)
         rates = [(line["epoch"], line["lr"]) for line in metrics if line.get("lr") is not None]
     return Facts(
-        run, document, summary, scores, curves, rates, classes, confusion, probabilities, labels,
-        remarks,
+        run, document, summary, scores, curves, rates, classes, confusion, targets, values,
+        labels, remarks,
     )  # fmt: skip
 
 
@@ -127,9 +131,8 @@ class Plotter:
 
         facts = self.facts
         if facts.curves:
-            unit = "nats" if facts.document["model"].get("task") == "classification" else ""
-            best = facts.result.get("best_epoch")
-            self.draw("curves.png", plots.draw_curves, facts.curves, facts.title, unit, best)
+            units, best = facts.summary.units, facts.result.get("best_epoch")
+            self.draw("curves.png", plots.draw_curves, facts.curves, facts.title, units, best)
         if len({rate for _, rate in facts.rates}) > 1:
             self.draw("rate.png", plots.draw_rate, facts.rates)
         if facts.classes and facts.confusion:
@@ -158,13 +161,21 @@ class Plotter:
 
     def draw_predictions(self) -> None:
         """A grid of some predictions and one of the surest mistakes."""
-        facts, probabilities, labels = self.facts, self.facts.probabilities, self.facts.labels
-        if not facts.classes or probabilities is None:
+        facts, values, labels = self.facts, self.facts.values, self.facts.labels
+        if not facts.targets.names or values is None:
             return
         from zoo_core.report.image_plots import draw_grid
 
+        one = facts.targets.kind == CLASS
+        if not one and labels is not None:
+            from zoo_core.report import target_plots as draws
+
+            several, given = facts.targets.kind == CLASSES, (facts.targets, values, labels)
+            function = draws.draw_precision_recall if several else draws.draw_numbers
+            name = "precision.png" if several else "numbers.png"
+            self.draw(name, function, *given, f"{facts.title}, {facts.summary.split} set")
         try:
-            split = self.test_split(len(probabilities))
+            split = self.test_split(len(values))
         except ZooError as error:
             facts.remarks.append(f"The plots of predictions are left out: {error}.")
             return
@@ -172,12 +183,17 @@ class Plotter:
         title = f"{len(some)} of {len(split):,} test images, chosen at random"
         if len(some) == len(split):
             title = f"All {len(some)} test images"
+        if not one:
+            captions = [said_and_true(facts, i) for i in some]
+            how = {"columns": COLUMNS, "title": f"{facts.title}: {title}"}
+            self.draw("predictions.png", write_sheet, split.images[some], captions, **how)
+            return
         title = f"{facts.title}: {title}" + ("" if labels is None else "; mistakes are framed")
         self.draw("predictions.png", draw_grid, split.images[some], facts, some, title)
         if labels is None:
             return
-        wrong = np.flatnonzero(probabilities.argmax(1) != labels)
-        sure = wrong[np.argsort(-probabilities[wrong].max(1), kind="stable")][:SHOWN]
+        wrong = np.flatnonzero(values.argmax(1) != labels)
+        sure = wrong[np.argsort(-values[wrong].max(1), kind="stable")][:SHOWN]
         if len(sure):
             those = f"the {len(sure)} surest of {len(wrong):,}" if len(sure) < len(wrong) else "all"
             title = f"{facts.title}: {those} mistakes"
@@ -217,7 +233,7 @@ class Plotter:
         from zoo_core.report.image_plots import draw_codes
 
         facts = self.facts
-        if split.labels is None or not facts.classes or len(split) < 10:
+        if split.labels is None or facts.targets.kind != CLASS or len(split) < 10:
             return
         try:
             from sklearn.decomposition import PCA
@@ -234,8 +250,8 @@ class Plotter:
         near = min(30, (len(chosen) - 1) // 3)
         tsne = TSNE(perplexity=near, init="pca", random_state=0, max_iter=750)
         colourings = {"true class": split.labels[chosen]}
-        if facts.probabilities is not None:
-            colourings["predicted class"] = facts.probabilities.argmax(1)[chosen]
+        if facts.values is not None:
+            colourings["predicted class"] = facts.values.argmax(1)[chosen]
         title = f"{facts.title}: t-SNE of the codes of {len(chosen):,} test images"
         places = tsne.fit_transform(codes)
         self.draw("latent.png", draw_codes, places, colourings, facts.classes, title)
@@ -262,3 +278,14 @@ def call(model: Any, name: str, split: Split, chosen: np.ndarray) -> np.ndarray:
     images = as_input(model, split.images[chosen])
     found: np.ndarray = capability(model.zoo.entry, name)(model, images, labels)
     return found
+
+
+def said_and_true(facts: Facts, image: int) -> str:
+    """What was said of an image, and where it differs what is true."""
+    assert facts.values is not None
+    said: Any = facts.values[image]
+    if facts.targets.kind == CLASSES:
+        said = said >= np.array(facts.targets.thresholds or (0.5,))
+    told = facts.targets.caption(said)
+    true = "" if facts.labels is None else facts.targets.caption(facts.labels[image])
+    return told if true in ("", told) else f"{told} | is {true}"

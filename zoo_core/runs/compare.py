@@ -159,13 +159,13 @@ def datasets(rows: Sequence[Row]) -> list[str]:
 
 
 def ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The most accurate first, then by loss where the losses are alike; with their notes."""
+    """The best first, by what ranks their task, then by loss where losses are alike; with notes."""
     alike = not Comparison("", tuple(rows)).unlike
 
     def rank(row: Row) -> tuple[bool, float, float]:
         one = row.summary
-        accuracy = math.inf if one.accuracy is None else -one.accuracy
-        return not row.measured, accuracy, one.loss if alike and one.loss is not None else math.inf
+        merit = math.inf if one.merit is None else -one.merit
+        return not row.measured, merit, one.loss if alike and one.loss is not None else math.inf
 
     ordered, best = sorted(rows, key=rank), True
     for i, row in enumerate(ordered):
@@ -173,7 +173,7 @@ def ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
         words = [] if one.status == "complete" else [one.shown_status]
         if not row.measured and one.loss is not None:
             words.append(f"measured on {one.split}")
-        elif one.status == "complete" and one.accuracy is not None and len(rows) > 1:
+        elif one.status == "complete" and one.merit is not None and len(rows) > 1:
             words += ["best"] * best
             best = False
         ordered[i] = replace(row, note=", ".join(words))

@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from zoo_core.io.console import UNITS
 from zoo_core.io.errors import ZooError
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Directory, Run, SearchFolder
 
 SPLITS = ("train", "validation", "test")
+# Figures that runs without a word about them have.
+OLDER = {name: {"unit": unit, "better": "higher"} for name, unit in UNITS.items()}
 QUIET = 600  # seconds without a written byte after which a running run may be a dead one
 
 Curves = dict[str, dict[str, tuple[list[int], list[float]]]]  # metric -> split -> epochs, values
@@ -48,6 +51,8 @@ class Summary:
     loss: float | None = None
     accuracy: float | None = None
     figures: Mapping[str, float] = field(default_factory=dict)  # what else the task measures
+    units: Mapping[str, str] = field(default_factory=lambda: UNITS)  # of all of these
+    merit: float | None = None  # the figure that ranks runs of a task: more is better
     task: str = ""
     quiet_seconds: float | None = None  # since a running run wrote anything
     error: str = ""
@@ -80,6 +85,12 @@ def summarize(run: Run) -> Summary:
         result = document.get("result") or {}
         sizes = document.get("parameters") or {}
         split, scores = final_scores(result, metrics)
+        known = document.get("figures") or OLDER
+        ranks = (n for n, f in known.items() if n != "loss" and f["better"] and n in scores)
+        first = next(ranks, "")
+        merit = number(scores.get(first))
+        if merit is not None and known[first]["better"] == "lower":
+            merit = -merit
         speeds = [n for line in metrics if (n := number(line.get("images_per_second")))]
         return Summary(
             run=run.name,
@@ -106,6 +117,8 @@ def summarize(run: Run) -> Summary:
                 for name, value in scores.items()
                 if name not in ("loss", "accuracy", "top5") and (found := number(value)) is not None
             },
+            units={name: figure["unit"] for name, figure in known.items()},
+            merit=merit,
             task=document["model"].get("task") or "classification",
             quiet_seconds=_quiet(run) if document["status"] == "running" else None,
             error=document.get("error") or "",

@@ -54,6 +54,22 @@ class Targets:
     def classes(self) -> tuple[str, ...]:
         return self.names if self.kind in (CLASS, CLASSES) else ()
 
+    def __str__(self) -> str:
+        if self.kind == NUMBERS:
+            units = self.units or ("",) * len(self.names)
+            told = (f"{n} ({u})" if u else n for n, u in zip(self.names, units, strict=True))
+            return f"numbers: {', '.join(told)}"
+        several = ", any number of them for an image" if self.kind == CLASSES else ""
+        return f"{len(self.names)} classes{several}" if self.names else "no labels"
+
+    def caption(self, label: Any) -> str:
+        """The label of one image in a few words."""
+        if self.kind == NUMBERS:
+            return ", ".join(f"{value:.4g}" for value in label)
+        if self.kind == CLASSES:
+            return ", ".join(self.names[i] for i in np.flatnonzero(label)) or "none"
+        return self.names[int(label)]
+
     def to_dict(self) -> dict[str, Any]:
         """What files say besides the names of the classes; nothing where a class is asked for."""
         if self.kind in (CLASS, NONE):
@@ -94,8 +110,8 @@ class Answers(ABC):
     """The meaning of outputs (B, outputs) for given targets, and sums over the images so far."""
 
     task: ClassVar[str]  # the built-in task that trains such models
-    hub: ClassVar[str]  # what the Hub calls it
-    figures: Mapping[str, Figure]  # what `summary` and `details` have
+    kinds: ClassVar[tuple[str, ...]]  # what such models are for
+    figures: Mapping[str, Figure]  # of `summary` and `details`; the first after loss ranks models
 
     def __init__(self, targets: Targets) -> None:
         self.targets, self.size = targets, len(targets.names)
@@ -138,7 +154,7 @@ class Answers(ABC):
 class ClassAnswers(Answers):
     """One class out of several: outputs are logits."""
 
-    task, hub = "classification", "image-classification"
+    task, kinds = "classification", ("classification",)
     figures = {
         "loss": Figure("nats", "lower"),
         "accuracy": Figure("%", "higher"),
@@ -195,11 +211,11 @@ class ClassAnswers(Answers):
 class ClassesAnswers(Answers):
     """Any number of classes: outputs are logits, each of its own question."""
 
-    task, hub = "multilabel", "image-classification"
+    task, kinds = "multilabel", ("classification",)
     figures = {
         "loss": Figure("nats", "lower"),
-        "f1": Figure("%", "higher"),
         "map": Figure("%", "higher"),
+        "f1": Figure("%", "higher"),
         "precision": Figure("%", "higher"),
         "recall": Figure("%", "higher"),
     }
@@ -284,7 +300,7 @@ class ClassesAnswers(Answers):
 class NumberAnswers(Answers):
     """Numbers: outputs are standardised, and come back in their units."""
 
-    task, hub = "regression", "image-feature-extraction"
+    task, kinds = "regression", ("regression",)
 
     def __init__(self, targets: Targets) -> None:
         super().__init__(targets)

@@ -22,7 +22,7 @@ from zoo_core.spec.registry import registry
 if TYPE_CHECKING:
     import numpy as np
 
-    from zoo_core.spec.answers import Answers, Targets
+    from zoo_core.spec.answers import Answers, Figure, Targets
 
 SHAPES = ("num_classes", "in_channels", "image_size")
 
@@ -178,6 +178,11 @@ class Framework(ABC):
 
         kind = ANSWERS.get(targets.kind)
         return kind(targets) if kind else None
+
+    def figures(self, entry: ModelEntry, targets: Targets) -> Mapping[str, Figure]:
+        """What each figure of a model is; here those of its answers."""
+        answers = self.answers(entry, targets)
+        return answers.figures if answers else {}
 
     def export(self, entry: ModelEntry, model: Any, images: Any, path: Path) -> float:
         """Write a model for other programs; by how much its answers on the images then differ."""

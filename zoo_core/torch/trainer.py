@@ -19,7 +19,7 @@ from zoo_core.data.loader import Batch, Loader
 from zoo_core.io.errors import OptionError, ZooError
 from zoo_core.io.files import temporary_folder
 from zoo_core.io.targets import describe, missing_dependency
-from zoo_core.spec.answers import Answers, Targets
+from zoo_core.spec.answers import Answers, Figure, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import Recipe
@@ -150,6 +150,10 @@ class TorchTrainer(Trainer):
     def answers(self, entry: ModelEntry, targets: Targets) -> Answers | None:
         kind = find_task(entry, targets).answers
         return kind(targets) if kind else None
+
+    def figures(self, entry: ModelEntry, targets: Targets) -> Mapping[str, Figure]:
+        own = find_task(entry, targets).figures if entry.own_task else {}
+        return {**super().figures(entry, targets), **own}
 
     @torch.inference_mode()
     def measure(

@@ -129,6 +129,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             f"parameters for {entry.name!r}, and it has {described.trainable:,}"
         )
     used, sizes = honoured(job.trainer), asdict(described)
+    answers = None if entry.own_task else job.trainer.answers(entry, data.targets)
     structure = sizes.pop("structure")
     document = {
         "name": run.name,
@@ -141,8 +142,8 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             **asdict(provider),
             "trainer": entry.trainer,
             "framework": entry.framework,
-            "task": entry.task,
-            "kinds": entry.kinds,
+            "task": answers.task if answers else entry.task,
+            "kinds": answers.kinds if answers else entry.kinds,
             "config": job.config,
         },
         "dataset": {
@@ -155,6 +156,10 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
             "test": len(data.test or ()),
+        },
+        "figures": {
+            name: asdict(figure)
+            for name, figure in job.trainer.figures(entry, data.targets).items()
         },
         "recipe_name": recipe_name,
         "recipe": {name: value for name, value in asdict(job.recipe).items() if name in used},

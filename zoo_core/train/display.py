@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import duration, named
+from zoo_core.io.console import UNITS, duration, named
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -35,11 +35,13 @@ class Display:
     def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
         self.epochs = epochs
 
+    units: Mapping[str, str] = UNITS  # of the run's figures
+
     def step(self, epoch: int, done: int, totals: Callable[[], Mapping[str, float]]) -> None:
         """After every step; `totals` costs a look at the device, so it is called rarely."""
 
     def epoch(self, line: Mapping[str, Any]) -> None:
-        self.say(epoch_line(line, self.epochs))
+        self.say(epoch_line(line, self.epochs, self.units))
 
     def stop(self) -> None:
         """Whatever happened, the display is over."""
@@ -97,11 +99,13 @@ class Bars(Display):
         self._seen = now
         title, in_all = f"epoch {epoch} of {self.epochs}", (epoch - 1) * self._steps + done
         self._bars.update(self._epoch_bar, completed=in_all, description=title)
-        self._bars.update(self._step_bar, completed=done, note=_figures(totals()))
+        self._bars.update(self._step_bar, completed=done, note=_figures(totals(), self.units))
 
     def epoch(self, line: Mapping[str, Any]) -> None:
         if not self.quiet:
-            self._bars.console.print(epoch_line(line, self.epochs), highlight=False, markup=False)
+            self._bars.console.print(
+                epoch_line(line, self.epochs, self.units), highlight=False, markup=False
+            )
 
     def stop(self) -> None:
         if hasattr(self, "_bars"):
@@ -136,13 +140,13 @@ def in_notebook() -> bool:
     return "ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets") is not None
 
 
-def _figures(scores: Mapping[str, float]) -> str:
-    return "  ".join(named(name, value) for name, value in scores.items())
+def _figures(scores: Mapping[str, float], units: Mapping[str, str]) -> str:
+    return "  ".join(named(name, value, units) for name, value in scores.items())
 
 
-def epoch_line(line: Mapping[str, Any], epochs: int) -> str:
+def epoch_line(line: Mapping[str, Any], epochs: int, units: Mapping[str, str]) -> str:
     """An epoch's metrics as one line."""
     splits, width = ("train_", "validation_", "test_"), len(str(epochs))
     scores = {k: v for k, v in line.items() if k.startswith(splits) and not k.endswith("top5")}
     tail = f"{line['images_per_second']:,.0f} images/s  {line['seconds']:.1f} s"
-    return f"epoch {line['epoch']:>{width}}/{epochs}  {_figures(scores)}  {tail}"
+    return f"epoch {line['epoch']:>{width}}/{epochs}  {_figures(scores, units)}  {tail}"

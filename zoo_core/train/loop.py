@@ -72,6 +72,8 @@ class Loop:
         keep_freed_memory()
         self._restore()
         display = self.job.display
+        figures = self.job.trainer.figures(self.job.entry, self.job.dataset.targets)
+        display.units = {name: figure.unit for name, figure in figures.items()}
         display.start(self.recipe.epochs, self.steps, self.epoch, self.batch)
         self._saved = self._looked = time.monotonic()
         if self.job.init is not None:
