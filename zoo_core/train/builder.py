@@ -23,6 +23,7 @@ from zoo_core.data.targets import strata
 from zoo_core.io.errors import UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.runs.run import FORMAT, Directory, Run
+from zoo_core.spec.answers import NUMBERS
 from zoo_core.spec.entries import ModelEntry, Provider
 from zoo_core.spec.framework import check_options
 from zoo_core.spec.plugins import CORE
@@ -127,6 +128,12 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
         job.display.warn(
             f"plugin {provider.plugin!r} declares {entry.parameters:,} "
             f"parameters for {entry.name!r}, and it has {described.trainable:,}"
+        )
+    if data.targets.kind == NUMBERS and job.recipe.augment:
+        words = ",".join(job.recipe.augment)
+        job.display.warn(
+            f"augment={words} changes the images and leaves their numbers as they are: a place in "
+            "an image can then not be learned; --set augment= does without"
         )
     used, sizes = honoured(job.trainer), asdict(described)
     answers = None if entry.own_task else job.trainer.answers(entry, data.targets)
