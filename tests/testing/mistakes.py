@@ -146,7 +146,7 @@ MISTAKES = [
        CODE, ('        update("model", loss)\n', "")),
     of("code", "evaluate-gives-a-sum", ("evaluate", "mean"),
        CODE, ("float(total / count)", "float(total)")),
-    of("code", "labels-not-asked-for", ("needs_labels",),
+    of("code", "labels-not-asked-for", ("needs =",),
        CODE, ("        return error + ", "        error = error * (1 + batch.labels)\n"
               "        return error + ")),
     of("code", "evaluate-draws-at-random", ("evaluate", "random"),

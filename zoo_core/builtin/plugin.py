@@ -122,6 +122,7 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
                 "train_size": 2000,
                 "test_size": 500,
                 "seed": 0,
+                "labels": "class",
             },
             license="MIT, as the zoo",
             tags=("local", "small"),

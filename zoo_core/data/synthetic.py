@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from zoo_core.spec.answers import CLASS, NONE, NUMBERS, WORDS
+from zoo_core.spec.answers import CLASSES as SEVERAL
 from zoo_core.spec.recipe import Rule, between, check_rules
 
 FINER = 3  # samples along each side of a pixel: soft edges
@@ -37,7 +39,9 @@ RULES = {
     "train_size": between(1, 100_000),
     "test_size": between(1, 100_000),
     "seed": between(0, 2**63),
+    "labels": Rule(lambda v: v in WORDS, f"one of {', '.join(WORDS)}"),
 }
+NUMBERED = {"x": "pixels", "y": "pixels", "radius": "pixels"}  # of the shape
 
 
 def synthetic(
@@ -48,24 +52,45 @@ def synthetic(
     train_size: int = 2000,
     test_size: int = 500,
     seed: int = 0,
+    labels: str = CLASS,
 ) -> dict[str, Any]:
-    """The target of the dataset entry `synthetic`."""
+    """The target of the dataset entry `synthetic`.
+
+    labels: the form (class), the form and whether it is darker than the ground (classes), where it
+    is and how large (numbers), or none; the images are the same.
+    """
     check_rules("synthetic", locals(), RULES)
     arrays: dict[str, Any] = {"classes": CLASSES[:classes]}
+    if labels == SEVERAL:
+        arrays["classes"] += ("dark",)
+    if labels == NUMBERS:
+        arrays["numbers"] = NUMBERED
     for part, count, stream in (("train", train_size, 0), ("test", test_size, 1)):
         bits = np.random.PCG64([seed, stream])
         # Whole blocks are drawn and then cut, so that fewer images are the first of many.
-        labels = np.arange(-(-count // BLOCK) * BLOCK, dtype=np.int64) % classes
-        blocks = [_draw(block, image_size, bits) for block in labels.reshape(-1, BLOCK)]
-        images, labels = np.concatenate(blocks)[:count], labels[:count]
+        forms = np.arange(-(-count // BLOCK) * BLOCK, dtype=np.int64) % classes
+        blocks = [_draw(block, image_size, bits) for block in forms.reshape(-1, BLOCK)]
+        images, places, dark = (
+            np.concatenate(drawn)[:count] for drawn in zip(*blocks, strict=True)
+        )
+        forms = forms[:count]
+        known = {
+            CLASS: forms,
+            SEVERAL: np.column_stack([np.eye(classes, dtype=np.uint8)[forms], dark]),
+            NUMBERS: places.astype(np.float32) * np.float32(image_size / 2048),
+            NONE: None,
+        }
         if channels == 1:  # in the proportions of human sight
             images = ((images * np.array([77, 150, 29])).sum(-1, keepdims=True) >> 8).astype("u1")
-        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
+        arrays |= {f"{part}_images": images, f"{part}_labels": known[labels]}
     return arrays
 
 
-def _draw(labels: np.ndarray, size: int, bits: np.random.PCG64) -> np.ndarray:
-    """One shape an image: uint8 (n, size, size, 3)."""
+def _draw(
+    labels: np.ndarray, size: int, bits: np.random.PCG64
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One shape an image: uint8 (n, size, size, 3); x, y, radius in parts of 2048 of an image
+    (n, 3); whether the shape is darker than its ground (n,)."""
     count = len(labels)
 
     def below(bound: int, *shape: int) -> np.ndarray:
@@ -105,4 +130,5 @@ def _draw(labels: np.ndarray, size: int, bits: np.random.PCG64) -> np.ndarray:
     noise = bits.random_raw((count, size, size)).astype("<u8")  # of 8 bytes, 6 are used
     noise = noise.view(np.uint8).reshape(count, size, size, 8)[..., :6].astype(np.int64)
     grain = (noise[..., :3] + noise[..., 3:] - 255) // 16
-    return np.asarray(np.clip(drawn + grain, 0, 255), np.uint8)
+    places = np.column_stack([x + 1024, y + 1024, radius])
+    return np.asarray(np.clip(drawn + grain, 0, 255), np.uint8), places, swap[:, 0]

@@ -21,7 +21,9 @@ def draw_precision_recall(
     scores = {i: average_precision(values[:, i], labels[:, i]) for i in there}
     shown = sorted(there, key=lambda i: scores[i])[:MOST][::-1]
     few = f", the {len(shown)} worst of {len(there)} classes" if len(shown) < len(there) else ""
-    figure, (axes,) = look.new_figure(6.4, 4.4, f"{title}: precision and recall{few}; dots: the thresholds")
+    figure, (axes,) = look.new_figure(
+        6.4, 4.4, f"{title}: precision and recall{few}; dots: the thresholds"
+    )
     thresholds = targets.thresholds or (0.5,) * len(targets.names)
     for place, i in enumerate(shown):
         colour = look.CLASS_COLOURS[place % len(look.CLASS_COLOURS)]

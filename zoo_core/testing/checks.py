@@ -156,7 +156,7 @@ def check_targets(record: PluginRecord) -> None:
     targets = [(e.name, e.target) for field in ENTRIES for e in record.entries(field)]
     for entry in record.entries("models"):
         targets += [(f"{entry.name}, {name}", to) for name, to in entry.capabilities.items()]
-        targets += [(f"{entry.name}, task", entry.task)] * (entry.task != "classification")
+        targets += [(f"{entry.name}, task", entry.task)] * entry.own_task
         for what, name in (("dataset", entry.dataset), ("trainer", entry.trainer)):
             if name not in getattr(registry(), f"{what}s"):
                 raise Finding(

@@ -25,6 +25,7 @@ from zoo_core.io import errors
 from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec import framework as spec
+from zoo_core.spec.answers import CLASS, NONE, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.recipe import Recipe
@@ -42,8 +43,9 @@ from zoo_core.weights.verify import read_tensors
 
 SEED = 20  # of torch, before a model is built
 SHAPES = ("image_size", "in_channels")
-IMAGES, CLASSES = 3, 5  # that are made up; few models have as many of anything else
-FEW = {"train_size": 16, "test_size": 8, "classes": CLASSES}
+IMAGES, COUNT = 3, 5  # that are made up; few models have as many of anything else
+FEW = {"train_size": 16, "test_size": 8, "classes": COUNT}
+ONE = Targets(CLASS, tuple(map(str, range(COUNT))))  # what a classifier is checked with
 PLAIN = {
     "batch_size": 8, "accumulate": 1, "validation_fraction": 0.0, "patience": 0, "subset": 1.0,
     "restore_best": False, "init": "", "data": {},
@@ -74,6 +76,9 @@ def made_up(entry: ModelEntry, options: Mapping[str, Any]) -> tuple[str, dict[st
     and settings for a training on a few images of it."""
     size, channels = (options.get(k, entry.options[k]) for k in SHAPES)
     data = {**FEW, "image_size": min(max(size, 8), 64), "channels": channels}
+    needs = getattr(resolve(entry.task, "task"), "needs", ()) if entry.own_task else ()
+    if needs:
+        data["labels"] = needs[0]
     model = {k: v for k, v in options.items() if k not in SHAPES}
     return "synthetic", {"model": model, "data": data, "preprocess": {"size": size}}
 
@@ -151,7 +156,7 @@ def check_shapes(name: str, **options: Any) -> None:
     """A classifier gives one score for each class, whatever the images are."""
     entry = registry().models.get(name)
     framework, config = framework_of(entry), spec.check_options(entry, options)
-    classes = {"num_classes": CLASSES} if entry.num_classes else {}
+    classes = {"num_classes": COUNT} if entry.num_classes else {}
     channels = 1 if entry.in_channels == 3 else 3
     shapes = {"in_channels": channels, "image_size": 2 * config["image_size"]}
     for other in (classes, *({option: value} for option, value in shapes.items())):
@@ -159,13 +164,13 @@ def check_shapes(name: str, **options: Any) -> None:
         try:
             config = spec.check_options(entry, {**options, **classes, **other})
             model = framework.build(entry, config)
-            if not entry.classifies or not framework.describe(model).total:
+            if not framework.answers(entry, ONE) or not framework.describe(model).total:
                 return  # it is empty until it is fitted: check_training looks at it then
             scores = framework.predict_batch(model, _images(entry, config))
         except Exception as error:
             fix = "use num_classes, in_channels and image_size where a size is written as a number"
             raise _broken(f"{name} with {said}", entry, error, fix) from error
-        _judge(f"{name} with {said}", entry, scores, (IMAGES, CLASSES))
+        _judge(f"{name} with {said}", entry, scores, (IMAGES, COUNT))
 
 
 def _images(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
@@ -301,9 +306,23 @@ def check_task(name: str, **options: Any) -> None:
         return  # check_recipes says so
     if not hasattr(kind, "step"):
         return  # a trainer may have tasks of its own
-    backend, classes = job.trainer.backend, job.dataset.classes
+    if kind.kinds not in ((), entry.kinds):
+        both = (" and ".join(kinds) for kinds in (entry.kinds, kind.kinds))
+        raise Finding(
+            "the entry of {} says that it is for {}, and its task for {}".format(name, *both),
+            "zoo list shows what the entry says, and the card what the task says",
+            f"write kinds={kind.kinds!r} into the entry, or other words into the task",
+        )
+    if "classification" in entry.kinds and kind.answers is None:
+        raise Finding(
+            f"{name} is for classification, and {entry.task} has no answers",
+            "zoo predict would have nothing to say, and nobody would learn its accuracy",
+            "write answers = zoo.ClassAnswers into the task if forward gives a score for each of "
+            "num_classes; for scores of anything else declare other kinds than classification",
+        )
+    backend, targets = job.trainer.backend, job.dataset.targets
     model = job.trainer.build(entry, job.config)
-    task = kind(model, job.recipe, classes)
+    task = kind(model, job.recipe, targets)
     task.start(model)
     called: list[str] = []
     batch = next(iter(job.training_loader(backend=backend).epoch(0)))
@@ -312,7 +331,7 @@ def check_task(name: str, **options: Any) -> None:
         """Figures of a few images, so many times over."""
         indices = np.tile(np.arange(8), times)
         loader = job.evaluation_loader(job.dataset.train, indices, backend=backend)
-        return job.trainer.measure(entry, model, job.recipe, loader, classes)
+        return job.trainer.measure(entry, model, job.recipe, loader, targets)
 
     try:
         figures = task.step(batch, lambda optimizer, loss: called.append(optimizer))
@@ -329,12 +348,12 @@ def check_task(name: str, **options: Any) -> None:
     elif one["loss"] and math.isclose(twice["loss"], 2 * one["loss"], rel_tol=1e-3):
         what = "gives twice the loss in evaluate for the same images twice: a sum"
         fix = "give the mean over images: add up sums and counts, and divide after sum_over"
-    elif not task.needs_labels:
+    elif not task.needs or NONE in task.needs:
         try:
             task.step(replace(batch, labels=None), lambda optimizer, loss: None)
         except Exception as error:
             what = f"cannot take a step without labels: {describe(error)}"
-            fix = "write needs_labels = True into it, or do without batch.labels"
+            fix = 'write needs = ("class",) into it, or do without batch.labels'
     if what:
         raise Finding(f"{entry.task} {what}", "training and its figures depend on it", fix)
 
@@ -357,9 +376,9 @@ def check_training(name: str, **options: Any) -> None:
             ) from error
         again, model = evaluate_run(str(result.path)), load(result.path)
         kept = read_tensors(result.run.model_file)
-    if entry.classifies:
+    if framework_of(entry).answers(entry, model.zoo.targets):
         scores = framework_of(entry).predict_batch(model, images := probes(model))
-        _judge(name, entry, scores, (len(images), CLASSES))
+        _judge(name, entry, scores, (len(images), len(model.zoo.targets.names)))
     plain = framework_of(entry).backend == "numpy" and hasattr(model, "state_dict")
     held = model.state_dict() if plain else {}
     other = [key for key in held if key in kept and not np.array_equal(held[key], kept[key])]

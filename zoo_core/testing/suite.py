@@ -87,7 +87,7 @@ def checks_of(name: str, **options: Any) -> list[Check]:
         known = {key: value for key, value in options.items() if key in entry.options}
         target = ""
         with suppress(Exception):  # check_targets says so
-            target = framework_of(entry).checks if entry.task == "classification" else ""
+            target = "" if entry.own_task else framework_of(entry).checks
         for check in (
             models.check_build,
             models.check_shapes,
@@ -96,7 +96,7 @@ def checks_of(name: str, **options: Any) -> list[Check]:
             *(resolve(target, f"checking {entry.name!r}") if target else ()),
             models.check_capabilities,
             *([models.check_generation] if "generate" in entry.capabilities else []),
-            *([models.check_task] if ":" in entry.task else []),
+            *([models.check_task] if entry.own_task else []),
             models.check_training,
             *([models.check_honours] if entry is own.get(entry.trainer) else []),
         ):
