@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,24 @@ def evaluate_command(run: str, dataset: str, split: str, device: str, runs: Path
                 fields[f"{split} {label(name)}"] = figure(name, value)
         print_fields(fields)
         if "per_class" in figures:
-            rows = sorted(figures["per_class"].items(), key=lambda item: -(item[1] or 0))
             click.echo()
-            shares = [[name, None if share is None else percent(share)] for name, share in rows]
-            print_table(["class", f"#{split} accuracy"], shares)
+            print_table(*by_class(figures["per_class"], split))
 
     return Answer(figures, show)
+
+
+def by_class(scores: Mapping[str, Any], split: str) -> tuple[list[str], list[list[object]]]:
+    """Columns and rows of a table: the accuracy or, of several classes, all figures of each."""
+    several = next((list(one) for one in scores.values() if isinstance(one, dict)), [])
+    rows: list[list[object]] = []
+    for name, one in scores.items():
+        given = [(one or {}).get(key) for key in several] if several else [one]
+        rows.append([name, *(None if value is None else percent(value) for value in given)])
+        if several and one:
+            rows[-1][1 + several.index("images")] = int(one["images"])
+    rows.sort(key=lambda row: str(row[1] or "").rjust(9), reverse=True)
+    titles = [f"#{label(key)}" for key in several] or [f"#{split} accuracy"]
+    return ["class", *titles], rows
 
 
 @command()

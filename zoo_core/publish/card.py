@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoo_core.io.console import duration, figure, label, size, typed
+from zoo_core.spec.answers import Targets
 from zoo_core.spec.settings import as_typed
 from zoo_core.weights.manifest import Weights, backbone_of
 
@@ -18,6 +19,7 @@ TASKS = {
     "generation": "unconditional-image-generation",
     "clustering": "image-feature-extraction",
 }
+ANSWERING = {"classification", "clustering", "regression"}  # kinds that zoo predict works with
 TOLD = {  # section of run.json -> what of it a card tells; nothing that names a place on a disk
     "model": ("kinds",),
     "dataset": ("train", "validation", "test", "digest"),
@@ -47,7 +49,8 @@ def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
         backbone, "; the frozen backbone is found or fetched by its digest"
     )
     options = {name: value for name, value in weights.config.items() if value != ""}
-    classes = ", ".join((*weights.classes[:20], *["..."] * (len(weights.classes) > 20)))
+    targets = Targets.from_dict(weights.classes, weights.targets)
+    names = ", ".join((*weights.classes[:20], *["..."] * (len(weights.classes) > 20)))
     scores = {label(name): figure(name, value) for name, value in weights.metrics.items()}
     recipe = {name: as_typed(value) for name, value in weights.recipe.items()}
     return f"""---
@@ -62,7 +65,7 @@ def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
 | parameters | {weights.parameters:,} |
 | size | {size(weights.bytes)}, {weights.dtype}{inside} |
 | options | {", ".join(f"{name} {as_typed(value)}" for name, value in options.items())} |
-| classes | {f"{len(weights.classes)}: {classes}" if classes else "none"} |
+| labels | {targets}{f": {names}" if names else ""} |
 | sha256 | `{weights.sha256}` |
 
 ## Figures
@@ -89,18 +92,18 @@ $ pip install {weights.distribution}
 
 def _front(weights: Weights, kinds: Sequence[str], split: str) -> str:
     """YAML; every value is written as JSON, which is YAML as well and needs no library."""
-    task, data = TASKS.get(kinds[0], "image-classification"), weights.dataset
+    task, data = TASKS.get(kinds[0]), weights.dataset
     metrics = [
         {"type": name.partition("_")[2], "name": name, "value": value, "verified": False}
         for name, value in weights.metrics.items()
     ]
     dataset = {"type": data, "name": data, "split": split}
-    results = {"task": {"type": task}, "dataset": dataset, "metrics": metrics}
+    results = {"task": {"type": task or kinds[0]}, "dataset": dataset, "metrics": metrics}
     fields: dict[str, Any] = {
         **({"license": weights.license} if weights.license else {}),
         "library_name": "zoo",
-        "pipeline_tag": task,
-        "tags": ["zoo", weights.model],
+        **({"pipeline_tag": task} if task else {}),  # the Hub takes none but its own
+        "tags": ["zoo", weights.model, *(() if task else kinds)],
         "datasets": [data],
         "model-index": [{"name": weights.name, "results": [results] if metrics else []}],
     }
@@ -116,7 +119,7 @@ def _use(kinds: Sequence[str], reference: str) -> str:
     parts = []
     if "generation" in kinds:
         parts.append(f"```console\n$ {typed('zoo generate', reference)}\n```\n")
-    if set(kinds) != {"generation"}:
+    if set(kinds) & ANSWERING:
         code = f'import zoo\n\nmodel = zoo.load("{reference}")\n'
         parts.append(f'```python\n{code}print(zoo.predict(model, "image.jpg"))\n```')
     return "\n".join(parts).rstrip()

@@ -1,0 +1,157 @@
+"""A classifier learns what the labels are: several classes, or numbers."""
+
+import json
+
+import numpy as np
+import pytest
+from fixtures import kills
+from train.test_resume import DRIVER
+
+import zoo
+from zoo_core.train.job import trainer_of
+
+SMALL = {"train_size": 160, "test_size": 40, "image_size": 16}
+
+
+def settings(labels, **more):
+    model = {"channels": (8, 8), "hidden": 16}
+    return {
+        "data": {**SMALL, "labels": labels}, "model": model, "epochs": 2, "batch_size": 32,
+        "augment": (), **more,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["classes", "numbers"])
+def trained(request, tmp_path_factory):
+    how = settings(request.param, validation_fraction=0.2)
+    runs = tmp_path_factory.mktemp("labels") / "runs"
+    return request.param, zoo.train("cnn", "synthetic", settings=how, runs=runs, quiet=True)
+
+
+def test_the_run_says_what_it_learned(trained):
+    labels, result = trained
+    document = json.loads((result.path / "run.json").read_text())
+    assert document["model"]["task"] == {"classes": "multilabel", "numbers": "regression"}[labels]
+    assert document["figures"].keys() >= {"loss", *result.metrics} - {"per_class"}
+    targets = document["dataset"]["targets"]
+    if labels == "classes":
+        assert document["dataset"]["classes"][-1] == "dark"
+        assert len(targets["thresholds"]) == len(targets["mean"]) == 11
+        assert document["figures"]["f1"] == {"unit": "%", "better": "higher"}
+    else:
+        assert targets["names"] == ["x", "y", "radius"] and targets["units"] == ["pixels"] * 3
+        assert document["figures"]["mae_radius"] == {"unit": "pixels", "better": "lower"}
+    page = result.report.read_text()
+    plot = {"classes": "precision.png", "numbers": "numbers.png"}[labels]
+    assert f"(pictures/{plot})" in page and (result.path / "pictures" / plot).exists()
+    assert "| dark |" in page or labels == "numbers"
+
+
+def test_measuring_again_gives_the_same_figures(trained):
+    _, result = trained
+    again = zoo.evaluate(result.path)
+    for name, value in result.metrics.items():
+        assert again[name] == (pytest.approx(value) if isinstance(value, float) else value)
+
+
+def test_answers_are_in_the_words_of_the_labels(trained, zoo_here):
+    labels, result = trained
+    data = zoo.open_dataset("synthetic", {**SMALL, "labels": labels})
+    said = zoo.predict(result.path, data.test.images[:3], top=2)
+    if labels == "classes":
+        assert [len(one.classes) for one in said] == [2, 2, 2]
+        assert set(said[0].answer["chosen"]) <= set(data.classes)
+        model, thresholds = zoo.load(result.path), zoo.load(result.path).zoo.targets.thresholds
+        every = zoo.predict(model, data.test.images[:3], top=11)
+        for one in every:
+            likely = dict(one.classes)
+            above = [n for n, t in zip(data.classes, thresholds, strict=True) if likely[n] >= t]
+            assert sorted(one.answer["chosen"]) == sorted(above)
+    else:
+        numbers = said[0].answer["numbers"]
+        assert [one["name"] for one in numbers] == ["x", "y", "radius"]
+        # Not standardised ones: about the middle of an image of 16 pixels.
+        assert 4 < numbers[0]["value"] < 12 and numbers[0]["unit"] == "pixels"
+        assert said[0].words[0].startswith("x ") and said[0].words[0].endswith(" pixels")
+        assert said[0].classes == ()
+
+
+def test_they_are_published_and_loaded_with_all_that_an_answer_needs(trained, zoo_here, tmp_path):
+    labels, result = trained
+    done = zoo_here("publish", str(result.path), "--to", f"file:{tmp_path / 'shared'}", "--json")
+    model, before = zoo.load(json.loads(done.stdout)["source"]), zoo.load(result.path)
+    assert model.zoo.targets == before.zoo.targets and model.zoo.targets.mean
+    images = zoo.open_dataset("synthetic", {**SMALL, "labels": labels}).test.images[:4]
+    assert zoo.predict(model, images) == zoo.predict(before, images)
+    (card,) = (tmp_path / "shared").rglob("README.md")
+    text = card.read_text()
+    if labels == "numbers":  # which the Hub has no name for
+        assert "pipeline_tag" not in text and "numbers: x (pixels)" in text
+    else:
+        assert 'pipeline_tag: "image-classification"' in text and "11 classes, any number" in text
+
+
+def test_mixed_images_have_mixed_labels(tmp_path):
+    for labels in ("classes", "numbers"):
+        how = settings(labels, mixup=0.4, epochs=1)
+        result = zoo.train("cnn", "synthetic", settings=how, runs=tmp_path / labels, quiet=True)
+        assert np.isfinite(result.metrics["loss"])
+
+
+def test_positive_weights_and_losses_change_what_is_learned(tmp_path):
+    found = {}
+    for labels, task in (
+        ("classes", {}), ("classes", {"positive": "balanced"}), ("classes", {"positive": 2.0}),
+        ("numbers", {}), ("numbers", {"loss": "huber"}),
+    ):  # fmt: skip
+        how = settings(labels, epochs=1, task=task)
+        result = zoo.train("cnn", "synthetic", settings=how, runs=tmp_path / "runs", quiet=True)
+        found[labels, str(task)] = result.run.read()["result"]["model"]["sha256"]
+    assert len(set(found.values())) == 5
+
+
+@pytest.mark.parametrize(
+    ("labels", "more", "sentence"),
+    [
+        ("classes", {"task": {"positive": "many"}}, "task.positive is a weight above 0"),
+        ("numbers", {"task": {"loss": "cubic"}}, "task.loss is mse or huber"),
+        ("numbers", {"label_smoothing": 0.1}, "does not use label_smoothing"),
+        ("none", {}, "'cnn' needs one class for each image, and synthetic has no labels"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(tmp_path, labels, more, sentence):
+    with pytest.raises(zoo.ZooError, match=sentence):
+        zoo.train("cnn", "synthetic", settings=settings(labels, **more), runs=tmp_path, quiet=True)
+    assert not list(tmp_path.glob("cnn-*"))
+
+
+def test_a_trainer_that_knows_one_class_says_so(tmp_path):
+    with pytest.raises(zoo.ZooError, match="needs one class for each image, and synthetic has num"):
+        zoo.train("fcn_numpy", "synthetic", data={**SMALL, "labels": "numbers"}, runs=tmp_path)
+
+
+def test_data_with_other_labels_is_refused(trained):
+    labels, result = trained
+    other = {"classes": "numbers", "numbers": "classes"}[labels]
+    with pytest.raises(zoo.ZooError, match="has other "):
+        from zoo_core.use.predict import measure
+
+        measure(zoo.load(result.path), "synthetic", {**SMALL, "labels": other}, {})
+
+
+@pytest.mark.parametrize("labels", ["classes", "numbers"])
+def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, labels):
+    how = {"data": {**SMALL, "labels": labels}, "validation_fraction": 0.2, "label_smoothing": 0.0}
+    how |= {"model": {"channels": [8, 8], "hidden": 16}, "preprocess": {"size": 16}}
+    arguments = tmp_path, 3, 1, "cnn", 0, json.dumps(how)
+    done = kills.drive(DRIVER, *arguments, ZOO_CACHE=str(tmp_path))
+    assert done["killed"] == done["whole"]
+
+
+def test_an_untrained_model_of_an_own_task_has_that_tasks_answers():
+    from zoo_core.spec.registry import registry
+
+    targets = zoo.Targets("class", ("a", "b"))
+    for name, kind in (("acgan", zoo.ClassAnswers), ("vae", None), ("cnn", zoo.ClassAnswers)):
+        entry = registry().models.get(name)
+        assert type(trainer_of(entry).answers(entry, targets) or None) is (kind or type(None))
