@@ -51,7 +51,8 @@ def rates(entry: ModelEntry, size: int, repeat: int) -> tuple[float, float]:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         images = images.contiguous(memory_format=torch.channels_last)
     batch = Batch(images, torch.arange(size) % 10, np.arange(size))
-    task = find_task(entry)(model, recipe, tuple("abcdefghij"))
+    targets = zoo.Targets("class", tuple("abcdefghij"))
+    task = find_task(entry, targets)(model, recipe, targets)
     optimizers = {name: task.make_optimizer(name) for name in task.optimizers}
 
     def update(name: str, loss: Tensor) -> None:

@@ -25,7 +25,8 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "Recipe",
     "Write a trainer": "Framework Trainer Description Job Fitted Loop Learner Position Batch "
     "Result Run",
-    "Write a task for torch": "Task Update SumOver",
+    "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
+    "ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Dataset Split Preprocess",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",

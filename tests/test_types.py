@@ -28,7 +28,7 @@ TRAINER = {"name": "trainer", "target": "package.module:Trainer", "summary": "A 
         ({"summary": " "}, "summary must be a few words"),
         ({"kinds": ()}, "kinds must be"),
         ({"kinds": "classification"}, "kinds must be"),
-        ({"kinds": ("detection",)}, "kinds must be"),
+        ({"kinds": ("Object detection",)}, "kinds must be"),
         ({"in_channels": 0}, "in_channels must be a whole number"),
         ({"image_size": 32.0}, "image_size must be a whole number"),
         ({"image_size": True}, "image_size must be a whole number"),

@@ -33,7 +33,6 @@ from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.runner import train
 from zoo_core.use.load import answers
-from zoo_core.use.predict import Prediction
 from zoo_core.weights.manifest import write
 from zoo_core.weights.references import of_run, published
 from zoo_core.weights.verify import check, fits
@@ -96,7 +95,7 @@ def test_predict_takes_one_image_or_several_of_any_sort(run, tmp_path):
     image, path = Image.fromarray(pixels[0]), tmp_path / "image.png"
     image.save(path)
     model, data = zoo.load(run.path), path.read_bytes()
-    expected = zoo.predict(model, [pixels[0]])[0].classes
+    (expected,) = zoo.predict(model, [pixels[0]])
     clear = Image.fromarray(np.dstack([pixels[0], np.full((32, 32), 255, np.uint8)]))  # RGBA
     unnamed = "image 1"
     with path.open("rb") as file:
@@ -105,7 +104,7 @@ def test_predict_takes_one_image_or_several_of_any_sort(run, tmp_path):
             (str(path), str(path)), (data, unnamed), (bytearray(data), unnamed),
             (memoryview(data), unnamed), (io.BytesIO(data), unnamed), (file, str(path)),
         ):  # fmt: skip
-            assert zoo.predict(model, one) == [Prediction(name, expected)], type(one)
+            assert zoo.predict(model, one) == [dataclasses.replace(expected, image=name)], type(one)
     both = zoo.predict(model, (one for one in (data, io.BytesIO(data))))
     assert both == zoo.predict(model, [data, path.read_bytes()])
     assert [one.image for one in both] == ["image 1", "image 2"]
@@ -131,9 +130,9 @@ def test_an_address_is_an_image(run, server, monkeypatch, zoo_here):
     Image.new("RGB", (9, 9), "teal").save(folder / "größe 1.png")
     Image.new("RGB", (9, 9), "teal").save(folder / "large.bmp")
     (folder / "page.html").write_text("<html>")
-    expected = zoo.predict(run.path, folder / "large.bmp")[0].classes
+    (expected,) = zoo.predict(run.path, folder / "large.bmp")
     for address in (f"{url}größe 1.png", f"{url}gr%C3%B6%C3%9Fe%201.png".replace("http", "HTTP")):
-        assert zoo.predict(run.path, address) == [Prediction(address, expected)]
+        assert zoo.predict(run.path, address) == [dataclasses.replace(expected, image=address)]
     given = [f"{url}large.bmp", str(folder / "large.bmp")]
     done = zoo_here("predict", str(run.path), *given, "--json")
     assert [one["image"] for one in json.loads(done.stdout)] == given

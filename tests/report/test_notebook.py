@@ -62,6 +62,13 @@ def test_a_run_whose_files_are_gone_is_shown_as_text(tmp_path):
     assert Result(run, {"accuracy": 0.5, "confusion": [[1]]}, 1.0, None)._repr_html_() is None
 
 
+def said(image, classes, given=None):
+    """A prediction of these classes."""
+    answer = {"classes": [{"name": name, "probability": share} for name, share in classes]}
+    words = tuple(f"{name} {100 * share:.1f} %" for name, share in classes)
+    return Prediction(image, answer, words, given)
+
+
 def test_without_matplotlib_figures_are_shown_and_no_curves(tmp_path, monkeypatch):
     run = make_run(tmp_path, done=2)
     monkeypatch.setitem(sys.modules, "zoo_core.report.plots", None)
@@ -73,7 +80,16 @@ def test_the_model_of_strangers_is_escaped_and_bounded():
     entry = replace(zoo.info("mlp"), summary=EVIL)
     classes = (EVIL, "x" * 10_000, *map(str, range(1000)))
     how = Preprocess(8, 3, (0.5,), (0.5,))
-    about = About(entry, {"a": EVIL}, classes, how, {"test_accuracy": 0.5}, "ab" * 32, EVIL, "data")
+    about = About(
+        entry,
+        {"a": EVIL},
+        zoo.Targets("class", classes),
+        how,
+        {"test_accuracy": 0.5},
+        "ab" * 32,
+        EVIL,
+        "data",
+    )
     html = html_of(about)
     assert "&lt;script&gt;" in html and "50.00 %" in html and len(html) < 10_000
     assert "1002 classes" in repr(about) and "test accuracy 50.00 %" in repr(about)
@@ -85,12 +101,12 @@ def test_predictions_show_images_and_bars(tmp_path):
     Image.fromarray(PIXELS).save(tmp_path / "cat.png")
     image, gone = Image.fromarray(PIXELS), tmp_path / "gone.png"
     given = [tmp_path / "cat.png", PIXELS, PIXELS[:, :, :1], PIXELS[:, :, 0], image, gone]
-    some = Predictions(Prediction(EVIL, ((EVIL, 0.75), ("dog", 0.25)), one) for one in given)
+    some = Predictions(said(EVIL, ((EVIL, 0.75), ("dog", 0.25)), one) for one in given)
     html = html_of(some)
     assert html.count("<img") == 5 and html.count("75.0 %") == 6
     assert "&lt;script&gt;" in html and image.size == (40, 30)
     assert html_of(some[0]).count("<img") == 1
-    assert html_of(Prediction(str(tmp_path / "cat.png"), (("cat", 1.0),))).count("<img") == 1
+    assert html_of(said(str(tmp_path / "cat.png"), (("cat", 1.0),))).count("<img") == 1
     many = Predictions(some * 50)
     assert html_of(many).count("75.0 %") == notebook.SHOWN
     assert "and 288 more" in many._repr_html_() and repr(many).endswith("and 298 more]")
@@ -99,7 +115,7 @@ def test_predictions_show_images_and_bars(tmp_path):
 
 def test_predict_gives_what_a_notebook_can_show(result):
     found = zoo.predict(result.path, [PIXELS, Image.fromarray(PIXELS)])
-    assert found == [Prediction(one.image, one.classes) for one in found]  # a list, as before
+    assert found == [said(one.image, one.classes) for one in found]  # a list, as before
     assert html_of(found).count("<img") == 2
     many = zoo.predict(result.path, np.stack([PIXELS] * 20))
     assert [one.given is None for one in many] == [False] * 12 + [True] * 8
@@ -116,6 +132,8 @@ def test_other_objects_are_a_line_or_two():
     recipe = zoo.Recipe(lr=0.1, model={"hidden": (4,)})
     assert repr(recipe) == "Recipe(lr=0.1, model={'hidden': (4,)})"
     assert eval(repr(recipe), {"Recipe": zoo.Recipe}) == recipe
-    data = replace(zoo.open_dataset("synthetic"), classes=tuple(map(str, range(1000))))
+    data = replace(
+        zoo.open_dataset("synthetic"), targets=zoo.Targets("class", tuple(map(str, range(1000))))
+    )
     assert len(repr(data)) < 200 and "1000 classes" in repr(data)
     assert repr(zoo.info("mlp")).startswith("ModelEntry(mlp: Multi-layer perceptron")

@@ -12,7 +12,7 @@ import click
 
 from zoo_core.cli.options import complete_models, runs_option
 from zoo_core.cli.output import Answer, command, note, print_fields, print_table
-from zoo_core.io.console import duration, figure, label, size
+from zoo_core.io.console import UNITS, duration, figure, label, size
 from zoo_core.io.errors import UnknownName
 from zoo_core.io.targets import install_hint
 from zoo_core.spec.entries import DatasetEntry, ModelEntry, TrainerEntry
@@ -169,11 +169,14 @@ def readable(facts: Mapping[str, Any]) -> dict[str, object]:
     """Facts for people: each figure on a line of its own, with its unit."""
     units: dict[str, Callable[[Any], str]] = {"bytes": size, "seconds": duration}
     shown: dict[str, object] = {}
+    given = facts.get("units", UNITS)
     for name, value in facts.items():
+        if name in ("units", "merit"):
+            continue
         if isinstance(value, Mapping):
-            shown |= {label(key): figure(key, number) for key, number in value.items()}
+            shown |= {label(key): figure(key, number, given) for key, number in value.items()}
         elif name in units or isinstance(value, float):
-            form = units.get(name, partial(figure, name))
+            form = units.get(name, partial(figure, name, units=given))
             shown[label(name)] = None if value is None else form(value)
         else:
             shown[label(name)] = value

@@ -82,7 +82,7 @@ def by_class(scores: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
 def predict_command(
     run: str, images: tuple[str, ...], top: int, device: str, runs: Path | None
 ) -> Answer:
-    """Say what is in images: classes, or numbers where the model was trained for them.
+    """Say what is in images: classes, or numbers.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
     An IMAGE is a file, a folder of files, or an address (http or https).

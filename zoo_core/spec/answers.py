@@ -32,7 +32,7 @@ class Targets:
     threshold on.
     """
 
-    kind: str = NONE
+    kind: str = "none"
     names: tuple[str, ...] = ()  # of the classes, or of the numbers
     units: tuple[str, ...] = ()  # of the numbers; "" where one has none
     mean: tuple[float, ...] = ()

@@ -13,7 +13,7 @@ COMMANDS = {
     "tune": ("train", "Search for the settings that train a model best."),
     "sweep": ("train", "Train a model with every combination of some settings."),
     "evaluate": ("use", "Measure a trained run: loss, accuracy and the other metrics of its task."),
-    "predict": ("use", "Classify images."),
+    "predict": ("use", "Say what is in images: classes, or numbers."),
     "generate": ("use", "Generate samples with a generative model."),
     "attention": ("use", "Draw where a transformer looks, layer by layer."),
     "report": ("runs", "Write the report of a run or a search again."),

@@ -18,7 +18,7 @@ from zoo_core.io.errors import OptionError, check_names
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
-from zoo_core.spec.answers import CLASS, NONE, WORDS
+from zoo_core.spec.answers import NONE, WORDS
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, Framework, framework_of
 from zoo_core.spec.plugins import load_plugins
@@ -81,7 +81,7 @@ class Job:
         self,
         options: Collection[str],
         *,
-        needs: Collection[str] = (CLASS,),
+        needs: Collection[str] = ("class",),
         mixes: bool = True,
         smooths: bool = True,
     ) -> None:
@@ -163,7 +163,7 @@ class Trainer(Framework):
     # With "optimizer" in honours: it has these, and what a search varies with each.
     optimizers: Mapping[str, str] = SEARCHED
     task_options: Mapping[str, Collection[str]] = {}  # for `check`: values of `task.<name>`
-    needs: Collection[str] = (CLASS,)  # for `check`: the labels it can learn; see Job.check_task
+    needs: Collection[str] = ("class",)  # for `check`: the labels it can learn; see Job.check_task
 
     def check(self, job: Job) -> None:
         """Refuse what this trainer cannot do; here, all but classifiers in one CPU process.

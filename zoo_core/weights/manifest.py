@@ -191,16 +191,17 @@ def parse(data: bytes, kind: type[T], where: str) -> T:
 def _surely_unique(data: bytes, found: Weights | Manifest) -> bool:
     """Whether no key occurs twice; msgspec would take the last one. It saves a second parse.
 
-    All fields are required, so the number of different keys is known. Without backslashes and
-    without blanks before a colon, the text has a `":` for each key: as many, and none is twice.
+    All fields but one are required, so without that the number of different keys is known. Without
+    backslashes and without blanks before a colon, the text has a `":` for each key: as many, and
+    none is twice.
     """
-    if b"\\" in data or re.search(rb'"[ \t\r\n]+:', data):
+    if b"\\" in data or b'"targets":' in data or re.search(rb'"[ \t\r\n]+:', data):
         return False
     entries = [found] if isinstance(found, Weights) else found.weights
     keys = 0 if isinstance(found, Weights) else len(Manifest.__struct_fields__)
     for entry in entries:
         keys += len(entry.config) + len(entry.preprocess) + len(entry.metrics) + len(entry.recipe)
-    return data.count(b'":') == keys + len(entries) * len(Weights.__struct_fields__)
+    return data.count(b'":') == keys + len(entries) * (len(Weights.__struct_fields__) - 1)
 
 
 def read(path: Path, package: str = "") -> list[Weights]:
