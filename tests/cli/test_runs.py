@@ -13,6 +13,7 @@ from support import environment
 
 from zoo_core.io.errors import UsageError
 from zoo_core.runs.run import Run, SearchFolder, find_any
+from zoo_core.runs.summary import summarize_search
 
 
 def test_runs_are_listed_newest_last(zoo_command, tmp_path):
@@ -120,6 +121,11 @@ def test_searches_are_listed_with_trials_status_and_best(zoo_here, tmp_path):
     assert (rows[0]["best"], rows[0]["trials"]) == ({"lr": 0.001}, 3)
     found = json.loads(zoo_here("runs", "sweep", "--json").stdout)
     assert [row["run"] for row in found] == ["sweep-mlp-made_up-20261116T101602Z"]
+
+
+def test_a_search_that_is_not_complete_shows_its_best_so_far(tmp_path):
+    search = make_search(tmp_path, ended=2, status="interrupted", best=None)
+    assert summarize_search(search).best == {"lr": 0.001}  # of the smaller loss
 
 
 def test_latest_is_the_newest_of_what_a_command_is_about(tmp_path):

@@ -129,7 +129,8 @@ def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zo
     run = f"runs/{only_run(tmp_path).name}"
     assert done.stderr.splitlines() == [
         f"{run} is complete; there is nothing to resume.",
-        f"zoo train mlp --init {run} trains it further; zoo runs lists other runs.",
+        f"zoo train mlp --init {run} --dataset synthetic --set data.train_size=300 "
+        "--set data.test_size=60 trains it further; zoo runs lists other runs.",
     ]
     assert done.stdout.splitlines()[-1] == run
 
@@ -242,6 +243,10 @@ def test_figures_of_training_images_are_never_taken_for_those_of_a_test(
     done = zoo_here("train", "fcn_numpy", "--dataset", "./my_pictures", *how)
     assert ": train loss " in done.stdout and ", train accuracy " in done.stdout
     run = only_run(tmp_path)
+    # Of the finished weights, as evaluating again finds, not of those on the way.
+    kept = json.loads((run / "run.json").read_text())["result"]["train"]
+    again = json.loads(zoo_here("evaluate", run.name, "--split", "train", "--json").stdout)
+    assert (kept["accuracy"], kept["loss"]) == (again["accuracy"], pytest.approx(again["loss"]))
     assert zoo_here("runs").stdout.splitlines()[1].endswith("% (train)")
     done = zoo_here("evaluate", run.name, status=2)
     assert done.stderr.splitlines()[-2:] == [

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 from hub.loopback import Fault
-from hub.parts import NAME, REFERENCE, entry, files_of, join_file, split_file
+from hub.parts import NAME, REFERENCE, entry, files_of, join_file, small_run, split_file
 
 import zoo
 from zoo_core.cli.weights import everything
@@ -19,6 +19,28 @@ from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
 from zoo_core.use.load import answers
 from zoo_core.weights.manifest import read, write
+
+
+def test_a_place_that_holds_another_model_is_left_alone(run, hub, token, tmp_path):
+    other = small_run(tmp_path / "other", "fcn_numpy", hidden=(8,))
+    shared = f"file:{tmp_path / 'shared'}"
+    for place, hint in ((shared, f"{shared}/fcn_numpy-synthetic"), (REFERENCE, "fcn_numpy")):
+        before = publish(plan(run, place)).revision
+        with pytest.raises(
+            HubError, match="and fcn_numpy.synthetic is of another model"
+        ) as refused:
+            publish(plan(other, place))
+        assert hint in refused.value.hint
+        assert publish(plan(run, place)).revision == before  # it still holds what it held
+    publish(plan(other, f"{shared}/fcn_numpy-synthetic"))
+
+
+def test_a_folder_that_is_not_there_is_said_so(tmp_path):
+    with pytest.raises(HubError, match="there is no folder"):
+        zoo.load(f"file:{tmp_path / 'shared'}")
+    (tmp_path / "shared").mkdir()
+    with pytest.raises(HubError, match="there are no weights in"):
+        zoo.load(f"file:{tmp_path / 'shared'}")
 
 
 def test_published_weights_come_back_bit_equal_from_an_empty_cache(

@@ -150,7 +150,7 @@ def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
     count = len(metrics) + bool(dots)
     width = 4.2 + 0.075 * min(look.LONGEST, max(len(line.label) for line in lines))
     height = max(3.6, 0.22 * len(lines) + 1)
-    title = f"Comparison of {len(lines)} runs"
+    title = f"Comparison of {len(lines)} runs" if len(lines) > 1 else lines[0].label
     figure, panels = look.new_figure(width * count, height, title, count)
     for axes, metric in zip(panels, metrics, strict=False):
         shown, ends = [], []

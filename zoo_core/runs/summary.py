@@ -133,6 +133,9 @@ def summarize_search(search: SearchFolder) -> Summary:
             text = search.trials_file.read_text(encoding="utf-8")
         trials = [json.loads(line) for line in text.splitlines()]
         plan, number_of_best = document["plan"], document.get("best")
+        if number_of_best is None:  # not complete yet: the best so far
+            ended = [(t["loss"], t["number"]) for t in trials if number(t.get("loss")) is not None]
+            number_of_best = min(ended)[1] if ended else None
         best: dict[str, Any] = next((t for t in trials if t["number"] == number_of_best), {})
         at_best = [line for line in best.get("curve", ()) if line["epoch"] == best["epoch"]]
         split, scores = final_scores({}, at_best)

@@ -25,7 +25,7 @@ from zoo_core.runs.summary import final_scores
 from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
-from zoo_core.spec.settings import choose_recipe, override
+from zoo_core.spec.settings import as_typed, choose_recipe, override
 from zoo_core.train.builder import begin_run, build_job, check_same, lasting
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
@@ -113,7 +113,11 @@ def resume(
     run, display = Run.find(reference, runs), open_display(quiet)
     document = run.read()
     if done := completed(run):
-        further = typed(f"zoo train {document['model']['name']} --init", run.path)
+        data = document["dataset"]
+        words = [run.path, "--dataset", data["reference"]]
+        for name, value in (data.get("options") or {}).items():
+            words += ["--set", f"data.{name}={as_typed(value)}"]
+        further = typed(f"zoo train {document['model']['name']} --init", *words)
         display.say(f"{run.path} is complete; there is nothing to resume.")
         display.say(f"{further} trains it further; zoo runs lists other runs.")
         return done
@@ -225,6 +229,8 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
     }
     if job.dataset.test:
         result |= _measured(job, run, fitted)
+    elif not len(job.parts[1]):  # of the finished weights: an epoch's line has those on the way
+        result["train"], *_ = _measure(job, fitted, job.dataset, split="train")
     if not run.metrics():  # no loop wrote any
         _write_line(job, run, fitted, result.get("test", {}))
     split, figures = final_scores(result, run.metrics())
@@ -268,9 +274,12 @@ def _calibrated(job: Job, fitted: Fitted) -> Job:
     return replace(job, dataset=replace(data, targets=targets))
 
 
-def _measure(job: Job, fitted: Fitted, data: Dataset, known: np.ndarray | None = None) -> Measured:
+def _measure(
+    job: Job, fitted: Fitted, data: Dataset, known: np.ndarray | None = None, split: str = "test"
+) -> Measured:
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors, device=job.device)
-    return measure_model(job.entry, model, job.preprocess, data, job.recipe, scores=known)
+    how = job.preprocess, data, job.recipe
+    return measure_model(job.entry, model, *how, split=split, scores=known)
 
 
 def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:

@@ -57,9 +57,7 @@ def parse_space(texts: Iterable[str], entry: ModelEntry, recipe: Recipe) -> tupl
             override(recipe, as_settings({axis.name: value}))
         axes[axis.name] = axis
     if not axes:
-        raise OptionError(
-            "there is nothing to search", f"{FORMS} after --space, NAME=A,B,C after --grid"
-        )
+        raise OptionError("there is nothing to search", "give values to try: --grid lr=0.01,0.1")
     return tuple(axes.values())
 
 

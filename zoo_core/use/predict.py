@@ -145,9 +145,12 @@ def measure(
     ours, theirs = about.targets, data.targets
     named = framework_of(about.entry).answers(about.entry, ours) is not None
     if named and (ours.kind, ours.names) != (theirs.kind, theirs.names):
-        known, word = ", ".join(ours.names[:5]), "classes" if ours.classes else "numbers"
-        what = f"{name or about.source} has other {word} than {data.name}: {known}..."
-        raise UsageError(what, f"choose data with the same {word}: --dataset NAME")
+        known, given = (
+            ", ".join((*t.names[:5], *["..."] * (len(t.names) > 5))) for t in (ours, theirs)
+        )
+        word = "classes" if ours.classes else "numbers"
+        what = f"{name or about.source} has other {word} than {data.name}: it knows {known}"
+        raise UsageError(f"{what}; {data.name} has {given or 'no labels'}")
     if named:
         data = replace(data, targets=ours)
     images = data.split(split)
@@ -204,7 +207,7 @@ def predict_images(
         purpose = " and ".join(entry.kinds)
         raise UsageError(
             f"{what} is for {purpose}, and answers nothing about an image",
-            "zoo list shows models that do",
+            "zoo list --kind classification shows models that do",
         )
     if answers is None or not targets.names:
         raise UsageError(

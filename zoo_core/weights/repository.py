@@ -137,7 +137,8 @@ class Folder:
             commit = read_bytes(self.path / "main", 100, follow=False).decode("ascii").strip()
         except FileNotFoundError:
             hint = typed("zoo publish RUN --to", self.reference) + " puts some there"
-            raise HubError(f"there are no weights in {self.path}", hint) from None
+            what = "are no weights in" if self.path.is_dir() else "is no folder"
+            raise HubError(f"there {what} {self.path}", hint) from None
         except (OSError, ValueError) as error:
             raise HubError(f"{self.path / 'main'} cannot be read: {error}") from error
         if COMMIT.fullmatch(commit) is None:
@@ -175,6 +176,10 @@ class Folder:
         main = self.path / "main"
         try:
             with locked(main, lambda: None):
+                if main.exists() and (before := self.resolve("")) != commit:
+                    with suppress(ManifestError):
+                        there = read_bytes(self._file(before, CONFIG), LARGEST_ENTRY)
+                        _refuse_other_model(self.reference, there, files)
                 if not (self.path / commit).is_dir():
                     self._add(commit, files)
                 if not main.exists() or self.resolve("") != commit:
@@ -213,6 +218,19 @@ class Folder:
         except OSError as error:
             what = f"{file} of {self.reference} cannot be read: {error.strerror}"
             raise HubError(what) from error
+
+
+def _refuse_other_model(reference: str, there: bytes, files: Files) -> None:
+    """Refuse to put a model in the place of another one; newer weights of it are welcome."""
+    content = files[CONFIG]
+    assert isinstance(content, bytes)
+    old, new = (parse(config, Weights, CONFIG) for config in (there, content))
+    if old.model != new.model:
+        other = f"{reference}-{new.model}"
+        if reference.startswith("file:"):
+            other = f"{reference}/{new.name.replace('.', '-')}"
+        what = f"{reference} holds {old.name}, and {new.name} is of another model"
+        raise HubError(what, f"publish it to a place of its own: --to {other}")
 
 
 def _revision_of(digests: Mapping[str, str]) -> str:
@@ -287,7 +305,7 @@ class HuggingFace:
         current = self._info("")
         if self._same(current, files, sha256):
             return str(current.sha)
-        self._refuse_others(current)
+        self._refuse_others(current, files)
         with self._talking() as hub:
             from huggingface_hub import CommitOperationAdd
 
@@ -311,7 +329,7 @@ class HuggingFace:
                 return False
         return True
 
-    def _refuse_others(self, info: Any) -> None:
+    def _refuse_others(self, info: Any, files: Files) -> None:
         """Refuse to overwrite what zoo publish did not put there."""
         there = {one.rfilename for one in info.siblings or ()}
         if not there - BESIDE:
@@ -321,7 +339,7 @@ class HuggingFace:
         if CONFIG in there:
             with tempfile.TemporaryDirectory() as folder, suppress(ManifestError):
                 config = read_bytes(self.fetch(info.sha, CONFIG, Path(folder)), LARGEST_ENTRY)
-                parse(config, Weights, CONFIG)
+                _refuse_other_model(self.reference, config, files)
                 return
         what = f"{self.reference} holds something that zoo publish did not put there"
         raise HubError(what, "publish to a repository of another name")
