@@ -81,7 +81,7 @@ def test_features_are_computed_listed_checked_exported_and_removed(compute, type
     verified = typed("verify", status=1)
     assert "is damaged" in verified.out
     mended = compute()
-    assert "300 images, 44 of them kept from before" in mended.err
+    assert "300 images, 44 of them already in the cache" in mended.err
     typed("verify")
 
     # What was used last stays.

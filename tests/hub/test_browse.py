@@ -80,4 +80,4 @@ def test_a_repository_of_an_organisation_that_contradicts_itself_is_left_out(run
     bad = altered(plan(run, f"hf:{NAME}"), run.model_file.read_bytes(), sha256="00" * 32)
     online.add("org/bad", bad)
     assert [row["reference"] for row in zoo.list_weights("hf:org")] == [f"hf:{NAME}"]
-    assert any("hf:org/bad contradicts itself" in sentence for sentence in said())
+    assert any("hf:org/bad is inconsistent" in sentence for sentence in said())

@@ -56,5 +56,5 @@ def test_a_file_that_says_something_else_is_not_kept(run, tmp_path, monkeypatch)
 
     monkeypatch.setattr(torch_trainer, "_written", wrong)
     done = export(run.path, "-o", tmp_path / "model.pt2")
-    assert isinstance(done.exception, ZooError) and "it is not kept" in str(done.exception)
+    assert isinstance(done.exception, ZooError) and "the file was not saved" in str(done.exception)
     assert not (tmp_path / "model.pt2").exists()

@@ -125,7 +125,7 @@ def test_a_hub_that_disappears(online, run, said, slept):
     assert answers(zoo.load(pinned)) == answers(zoo.load(run.path))
     assert said() == []  # a commit needs no asking
     assert answers(zoo.load(REFERENCE)) == answers(zoo.load(run.path))
-    assert said()[0].endswith("; using what it held when it was last asked")
+    assert said()[0].endswith("; using the revision that was seen last")
     refused("hf:org/other", HubError, "cannot be reached")
     assert slept == [], "nobody waits for a host that refuses"
 
@@ -146,7 +146,7 @@ def test_a_config_that_contradicts_the_file_beside_it(online, run):
     files = files_of(plan(run, REFERENCE))
     other = files["model.safetensors"] + b"\0" * 8
     online.add(NAME, {"model.safetensors": other})
-    refused(REFERENCE, WeightsError, "contradicts itself")
+    refused(REFERENCE, WeightsError, "is inconsistent")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_publishing_again_replaces_the_entry(numpy_run, package):
 
 @pytest.fixture
 def carried(numpy_run, package, monkeypatch, tmp_path):
-    """A plugin that brings two weights along, the only one that brings any."""
+    """A plugin that ships two weights, the only one that ships any."""
     monkeypatch.syspath_prepend(tmp_path)
     ship(numpy_run, package, tag="whole", license="mit")
     ship(numpy_run, package, tag="half", dtype="float16")
@@ -215,9 +215,9 @@ def test_a_dry_run_of_all_sends_nothing(carried, hub, token, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--to", "hf:org", "--plugin", "other"], "none of the plugins other brings"),
-        (["--to", "package:x"], "as it is"),
-        (["--to", "hf:org", "--tag", "x"], "as it is"),
+        (["--to", "hf:org", "--plugin", "other"], "none of the plugins other ships"),
+        (["--to", "package:x"], "as they are"),
+        (["--to", "hf:org", "--tag", "x"], "as they are"),
         (["latest", "--to", "hf:org"], "name one run, or --all"),
         (["--to", "hf:org/name"], "is not a place for several"),
         (["--to", "org"], "is not a place for several"),

@@ -144,7 +144,7 @@ def test_the_default_preset_follows_the_recipe():
         ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"workers": 0}, "workers must be a whole number of at least 1"),
         ({"recipe": "best"}, "no recipe 'best'"),
-        ({"settings": {"validation_fraction": 0.0, "patience": 0}}, "needs images to judge by"),
+        ({"settings": {"validation_fraction": 0.0, "patience": 0}}, "needs validation images"),
     ],
 )
 def test_a_plan_that_cannot_work_is_a_sentence(asked, sentence):

@@ -141,7 +141,7 @@ def test_of_few_pictures_the_trials_take_all_and_too_few_judges_are_named(tmp_pa
     found = zoo.tune("mlp", "synthetic", trials=1, settings=settings, runs=tmp_path)
     about = found.search.read()["dataset"]
     assert (about["train"], about["validation"]) == (48, 12)
-    assert "only 12 images decide between the trials" in capsys.readouterr().err
+    assert "only 12 validation images" in capsys.readouterr().err
     # Where the rate falls, the loss of a trial is the one that the final training ends with.
     (trial,) = found.trials
     assert trial.loss == trial.curve[-1]["validation_loss"] and trial.epoch == 2
@@ -329,7 +329,7 @@ def test_an_engine_that_nobody_has_and_resources_that_mean_nothing_are_refused(z
     done = zoo_here("tune", "mlp", *SMALL, "--resources", "tpus=1", status=2)
     assert "--resources has no option 'tpus'" in done.stderr
     done = zoo_here("tune", "mlp", *SMALL, "--resources", "many", status=2)
-    assert "is not like cpus=2,gpus=0.5" in done.stderr
+    assert "must have the form cpus=2,gpus=0.5" in done.stderr
     done = zoo_here("tune", "mlp", *SMALL, "--address", "10.0.0.1:1", status=2)
     assert "engine 'local' has no address" in done.stderr
 

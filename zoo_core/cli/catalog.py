@@ -38,12 +38,13 @@ HIDDEN = ("trainable", "tags", "capabilities", "distribution", "version", "refer
 @click.option("--engines", "sort", flag_value="engines", help="Show engines.")
 @click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
-@click.option("--kind", "--task", help="Only what is for this: classification, generation ...")
-@click.option("--tag", default="", help="Only what has this tag.")
-@click.option("--dataset", default="", help="Only what trains on this dataset.")
+@click.option("--kind", "--task",
+              help="Only models or weights for this: classification, generation ...")  # fmt: skip
+@click.option("--tag", default="", help="Only models or weights with this tag.")
+@click.option("--dataset", default="", help="Only models or weights for this dataset.")
 @click.option("--plugin", default="", help="Only what this plugin provides.")
 def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters: str) -> Answer:
-    """List models, datasets, trainers or trained weights.
+    """List models, datasets, trainers, engines or trained weights.
 
     TEXT is a pattern such as "resnet*", or a word to look for in names, tags and summaries. For
     weights it can be a place that you share: file:FOLDER or hf:ORG. PARAMETERS are all parameters

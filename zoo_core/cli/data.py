@@ -150,7 +150,7 @@ def info(name: str) -> Answer:
             about = {key: copy.get(key) for key in ("fetched", "source", "damaged")}
             print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
         if not copies and "local" in entry.tags:
-            note("\nMade from what is on this machine when it is used.")
+            note("\nNot in the cache; the zoo makes it on this machine at every use.")
         elif not copies:
             note(f"\nNot in the cache; {typed('zoo data fetch', name)} gets it.")
 

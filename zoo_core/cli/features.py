@@ -71,7 +71,7 @@ def list_() -> Answer:
 @features_command.command()
 @click.argument("id_", metavar="ID", shell_complete=complete_features)
 def info(id_: str) -> Answer:
-    """Show everything that decided these features, and how they were made.
+    """Show every setting that these features depend on, and how they were made.
 
     Example:
       zoo features info 252cd8
@@ -128,7 +128,7 @@ def remove(ids: tuple[str, ...], max_size: str) -> Answer:
 
     Examples:
       zoo features remove 252cd8
-      zoo features remove --max-size 5GB      what was not used for longest
+      zoo features remove --max-size 5GB      deletes the longest unused until the rest fits
     """
     if bool(ids) == bool(max_size):
         raise click.UsageError("say which: ID..., or --max-size")

@@ -38,7 +38,7 @@ Completion of commands and names, in your shell's start-up file:
 \b
 Environment:
   ZOO_CACHE             where datasets and weights are kept
-  ZOO_MANIFEST          the list of weights that you published
+  ZOO_MANIFEST          your manifest: the weights that you published
   ZOO_RUNS              where runs are kept (default: runs)
   ZOO_PLUGINS=a,b       load only these plugins
   ZOO_DISABLE_PLUGINS=a load all but these

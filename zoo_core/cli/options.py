@@ -76,7 +76,7 @@ dataset_option = click.option(
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda or mps."
 )
-quiet_option = click.option("--quiet", is_flag=True, help="Print the result alone, and errors.")
+quiet_option = click.option("--quiet", is_flag=True, help="Print only the result and errors.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -127,7 +127,7 @@ def output_option(*suffixes: str, help: str, **settings: Any) -> Decorator:
 checkpoint_option = click.option(
     "--checkpoint-every", "checkpoint_seconds", type=click.FloatRange(0, min_open=True),
     default=30.0, show_default=True, metavar="SECONDS",
-    help="Save this often; a kill costs at most this.",
+    help="Save a checkpoint this often; a kill loses at most this much work.",
 )  # fmt: skip
 
 
@@ -136,22 +136,25 @@ def _amounts(ctx: click.Context, param: click.Parameter, value: str) -> dict[str
         pairs = (part.partition("=") for part in value.split(",") if part)
         return {name.strip(): float(amount) for name, _, amount in pairs}
     except ValueError:
-        raise click.UsageError(f"{param.opts[0]} {value!r} is not like cpus=2,gpus=0.5") from None
+        raise click.UsageError(
+            f"{param.opts[0]} {value!r} must have the form cpus=2,gpus=0.5"
+        ) from None
 
 
 def engine_options(command: Any) -> Any:
     """`--workers`, `--engine`, `--address` and `--resources`: where many pieces of work run."""
     several = click.option(
-        "--workers", type=int, default=1, show_default=True, help="Trainings at a time."
-    )
+        "--workers", type=int, default=1, show_default=True,
+        help="Number of trials that run at a time.",
+    )  # fmt: skip
     engine = click.option(
         "--engine", default="local", show_default=True, shell_complete=complete_engines,
-        help="Where they run; zoo list --engines.",
+        help="Engine that runs the trials; zoo list --engines shows them all.",
     )  # fmt: skip
     address = click.option("--address", default="", help="Address of a running cluster.")
     resources = click.option(
         "--resources", default="", callback=_amounts, metavar="cpus=2,gpus=0.5,memory=4e9",
-        help="What each needs for itself.",
+        help="Resources of each trial.",
     )  # fmt: skip
     return several(engine(address(resources(command))))
 

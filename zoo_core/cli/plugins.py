@@ -97,7 +97,7 @@ def plugin_command() -> None:
 
     Examples:
       zoo plugin new mixer            a package that works, to be changed into yours
-      zoo plugin check ./zoo-mixer    whether it keeps what it promises
+      zoo plugin check ./zoo-mixer    what is wrong with it
     """
 
 
@@ -113,12 +113,13 @@ def plugin_command() -> None:
 def new(name: str, sort: str, parent: Path) -> Answer:
     """Write a small, complete, installable plugin package.
 
-    NAME is the family, in lower-case letters: the package is zoo-NAME. Nothing is overwritten.
+    NAME is the family of models, the dataset or the command, in lower-case letters: the package
+    is zoo-NAME. Nothing is overwritten.
 
     Examples:
       zoo plugin new mixer                  zoo-mixer/ with one small network
       zoo plugin new flowers --dataset
-      zoo plugin new sizes --command        it becomes zoo sizes
+      zoo plugin new sizes --command        adds the command zoo sizes
       zoo plugin new tinygrad --trainer --to ~/projects
     """
     folder, files = write_plugin(name, sort, parent)

@@ -1,4 +1,4 @@
-"""zoo publish: the weights of a run, or those that plugins bring along."""
+"""zoo publish: the weights of a run, or those that plugins ship."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from zoo_core.weights.repository import CARD, CONFIG, MODEL
               help="hf:ORG/NAME, file:FOLDER for a disk that you share, or package:FOLDER to ship "
               "them with a plugin. With --all hf:ORG or file:FOLDER.")  # fmt: skip
 @click.option("--all", "everything", is_flag=True,
-              help="All weights that plugins bring along, a repository each.")  # fmt: skip
+              help="All weights that plugins ship, each to its own repository.")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True,
               help="With --all: those of this plugin; may be repeated.")  # fmt: skip
 @click.option("--tag", default="", help="The part after the dot of model.tag (default: dataset).")
 @click.option("--license", default="", help="License of the weights, for example mit.")
 @click.option("--full", is_flag=True,
-              help="With the frozen backbone inside, not just its digest.")  # fmt: skip
+              help="Publish the frozen backbone too, not only its digest.")  # fmt: skip
 @click.option("--private", is_flag=True, help="If the repository is new, make it a private one.")
 @click.option("--message", default="", help="Message of the commit.")
 @click.option("--dtype", type=click.Choice(["float32", "float16"]), default="float32",
-              help="Dtype of the file, for package: only; figures are measured again.")  # fmt: skip
+              help="Dtype of the file (only with package:); measures figures again.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show the files and the card; publish nothing.")
 @runs_option
 def publish_command(
@@ -53,13 +53,13 @@ def publish_command(
     """
     packaged = to.startswith("package:")
     if bool(run) == everything:
-        raise click.UsageError("name one run, or --all for what plugins bring along")
+        raise click.UsageError("name one run, or --all for the weights that plugins ship")
     if plugins and not everything:
         raise click.UsageError("--plugin is for --all only")
     if everything and (tag or license or full or packaged or dtype != "float32"):
         raise click.UsageError(
             "--tag, --license, --full, --dtype and package: are for a run; "
-            "--all publishes what plugins bring along as it is"
+            "--all publishes the weights that plugins ship as they are"
         )
     if packaged and (dry_run or private or message or full):
         raise click.UsageError("--dry-run, --full, --private and --message are for repositories")
@@ -81,7 +81,8 @@ def publish_command(
         new = "Published, pulled again and checked."
         note(new if done["new"] else "The same bytes were there.")
         if done["replaced"]:
-            note(f"{done['name']} meant {done['replaced']} before; --tag would give another name.")
+            what = f"{done['name']} now replaces {done['replaced']} in your manifest"
+            note(f"{what}; use --tag for another name.")
         click.echo(f"{done['name']}  {done['source']}")
 
     return Answer(done, show)
@@ -130,7 +131,7 @@ def publish_all(to: str, plugins: tuple[str, ...], dry_run: bool, how: dict[str,
     if not listed:
         which = f"none of the plugins {', '.join(plugins)}" if plugins else "no installed plugin"
         able = ", ".join(sorted({one.plugin for one in publishing.shipped()}))
-        raise UsageError(f"{which} brings weights along", f"these do: {able}" if able else "")
+        raise UsageError(f"{which} ships weights", f"these do: {able}" if able else "")
     plans = [publishing.plan_shipped(one, to) for one in listed]  # all before anything is sent
     if dry_run:
         rows = [(one.weights.name, one.repository.reference, one.weights.bytes) for one in plans]

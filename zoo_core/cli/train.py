@@ -62,7 +62,7 @@ def train_command(
     """Train a model.
 
     Settings come from the recipe, then --config, then the options here. Ctrl-C finishes the step,
-    saves, and says how to resume; a resumed run ends with the same weights as an undisturbed one.
+    saves, and says how to resume; a resumed run ends with the same weights as an uninterrupted one.
 
     Examples:
       zoo train cnn --recipe paper --epochs 3 --set lr=1e-3 --set model.dropout=0.3
@@ -120,22 +120,27 @@ def trained(result: Result) -> Answer:
 @click.option("--space", multiple=True, metavar="NAME=KIND:VALUES",
               help="What to search: log:LOW:HIGH, uniform:LOW:HIGH or choice:A,B (default: lr). "
               "Separate values that are lists with /.")  # fmt: skip
-@click.option("--trials", type=int, help="How many evaluations.")
+@click.option("--trials", type=int, help="Number of trials.")
 @click.option(
     "--searcher",
     default="",
-    help="tpe, random or grid (default: tpe; grid where trials are enough).",
+    help="tpe, random or grid (default: tpe, or grid if the trials cover every combination).",
 )
-@click.option("--startup", type=int, help="Trials that TPE draws at random.")
-@click.option("--prune/--no-prune", default=None, help="End trials that cannot win.")
+@click.option("--startup", type=int, help="Number of trials before TPE starts, mostly random.")
+@click.option("--prune/--no-prune", default=None, help="End trials that are unlikely to win.")
 @click.option("--recipe", default="", help="What the trials start from (default: the preset's).")
 @click.option("--subset", type=float, help="Part of the training set, as --set subset=X.")
-@click.option("--validation", type=float, help="Part of that, as --set validation_fraction=X.")
-@click.option("--epochs", type=int, help="Most epochs of a trial; as --set epochs=N.")
+@click.option(
+    "--validation",
+    type=float,
+    help="Part of the subset for validation, as --set validation_fraction=X.",
+)
+@click.option("--epochs", type=int, help="Largest number of epochs of a trial, as --set epochs=N.")
 @click.option("--patience", type=int, help="As --set patience=N.")
 @click.option("--seed", type=int, help="As --set seed=N.")
 @set_option("Any other setting of all trials.")
-@click.option("--train", is_flag=True, help="Then train the best on everything.")
+@click.option("--train", is_flag=True,
+              help="Then train with the best settings on all training images.")  # fmt: skip
 @engine_options
 @click.option("--resume", default="", help="Continue this search: a path, a name or latest.")
 @training_options
@@ -144,7 +149,8 @@ def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
     """Search for the settings that train a model best.
 
     Every trial trains on a part of the training set and is judged by its best validation loss; the
-    test set is not touched. The trials, a report and the best recipe are kept in a folder of runs.
+    test set is not touched. The trials, a report and the best recipe are in a folder of their own
+    among the runs.
 
     Examples:
       zoo tune mlp                             the learning rate, with trials that end early

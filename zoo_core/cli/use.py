@@ -26,7 +26,8 @@ STEPS = 8  # of an interpolation
 
 @command()
 @run_argument
-@click.option("--dataset", default="", help="Another dataset with the same classes.")
+@click.option("--dataset", default="",
+              help="Evaluate on this dataset instead; it must have the same classes.")  # fmt: skip
 @click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
 @device_option
 @runs_option
@@ -104,8 +105,9 @@ def predict_command(
 @run_argument
 @click.option("--class", "condition", default="", help="Only this class; otherwise all in turn.")
 @click.option("--n", "count", type=click.IntRange(1, 10_000), default=64, show_default=True,
-              help="Samples; an interpolation has a row for each eight.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For the noise.")
+              help="Number of samples; with --interpolate, eight make a row.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
+              help="Seed of the noise.")  # fmt: skip
 @click.option("--interpolate", is_flag=True, help="Rows that lead from one sample to another.")
 @click.option("--distance", "classifier", default="",
               help="Also measure the feature distance, with this trained classifier.")  # fmt: skip
@@ -156,7 +158,8 @@ def generate_command(
         how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
         lines.append(f"Feature distance: {distance['feature_distance']} ({how})")
         if distance["of_training_images"] is not None:
-            lines.append(f"As many training images: {distance['of_training_images']}")
+            what = "Distance of the same number of training images"
+            lines.append(f"{what}: {distance['of_training_images']}")
     lines.append(f"Samples: {', '.join(map(str, pages))} (seed {seed})")
     document = {
         "run": located.name,
@@ -183,9 +186,9 @@ def attention_command(
 ) -> Answer:
     """Draw where a transformer looks, layer by layer.
 
-    RUN is a path, a name in the runs folder, latest, or weights. For each layer the share of
-    attention that the class token gives to each patch is laid over the IMAGE, a file or an
-    address (http or https), as far as the model sees it; a colour means the same share in all.
+    RUN is a path, a name in the runs folder, latest, or weights. IMAGE is a file or an address
+    (http or https). The plot shows, for each layer, how much attention the class token gives to
+    each patch of the part of IMAGE that the model sees. All layers share one colour scale.
 
     Examples:
       zoo attention latest cat.jpg --heads -o cat.pdf

@@ -28,7 +28,7 @@ def list_weights(text: str, **filters: str) -> Answer:
     if place and not any(filters.values()):
         empty = f"There are no weights in {text}; zoo publish RUN --to {text}/NAME puts some there."
     elif not place and not rows and not all_weights()[0]:
-        empty = f"No installed plugin brings weights. Start with: {install_hint('zoo-cnn')}."
+        empty = f"No installed plugin ships weights. Start with: {install_hint('zoo-cnn')}."
 
     def show() -> None:
         for row in rows:
@@ -61,7 +61,7 @@ def pull_command(names: tuple[str, ...]) -> Answer:
 
     Examples:
       zoo pull cnn.cifar10
-      zoo pull cnn mlp                the weights of each one's own dataset
+      zoo pull cnn mlp                the weights for each model's own dataset
       zoo pull hf:org/name@v1
     """
     from zoo_core.weights.references import obtain
@@ -81,8 +81,8 @@ def pull_command(names: tuple[str, ...]) -> Answer:
 def verify_command(names: tuple[str, ...], runs: Path | None) -> Answer:
     """Read weights on this machine again, every byte, and check them.
 
-    NAME is a model, model.tag, a run, a .safetensors file or a repository, which is asked what it
-    holds. No weights are fetched.
+    NAME is a model, model.tag, a run, a .safetensors file or a repository. The command asks a
+    repository which weights it holds, and fetches none.
 
     Examples:
       zoo verify                      everything on this machine
@@ -99,7 +99,7 @@ def verify_command(names: tuple[str, ...], runs: Path | None) -> Answer:
 
 
 def everything() -> list[dict[str, Any]]:
-    """What plugins bring along and what is in the store; what no manifest names, by its digest."""
+    """What plugins ship and what is in the store; what no manifest names, by its digest."""
     listed = [weights for _, weights in all_weights()[0]]
     stored, folder = store.stored_digests(), cache_dir("weights")
     names = [
@@ -158,7 +158,7 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
 
     Examples:
       zoo remove cnn.cifar10
-      zoo remove --forget cnn.mine      take your own publication out of the list as well
+      zoo remove --forget cnn.mine      also remove it from your manifest
     """
     from zoo_core.weights.references import published
 

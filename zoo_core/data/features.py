@@ -124,7 +124,7 @@ class FeatureFile(BlockStore):
         try:
             return self.load()
         except DataError as error:
-            say(f"{error}; what is wrong in it is computed again")
+            say(f"{error}; computing the damaged blocks again")
             return None
 
 
@@ -142,7 +142,7 @@ def find_features(reference: str) -> FeatureFile:
     named = [file for file in files if name in (file.path.name, file.path.stem)]
     found = named or [file for file in files if file.id.startswith(reference)]
     if len(found) > 1:
-        raise UsageError(f"{reference!r} could be {' or '.join(file.id for file in found)}")
+        raise UsageError(f"{reference!r} is ambiguous: {' or '.join(file.id for file in found)}")
     if not found:
         raise UnknownName(f"there are no features {reference!r}", "zoo features list shows them")
     return found[0]
@@ -168,7 +168,7 @@ def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple
         name = key["split"] if key["view"] == "plain" else f"{key['split']}_{key['view']}"
         if f"{name}_features" in arrays:
             hint = "write them to a file of their own"
-            raise UsageError(f"two of these are both {name} features", hint)
+            raise UsageError(f"two of these are {name} features", hint)
         arrays[f"{name}_features"] = features.array.astype(np.float32)
         if features.labels is not None:
             arrays[f"{name}_labels"] = features.labels

@@ -153,7 +153,7 @@ def _free_name(weights: Weights, *, asked: bool) -> Weights:
     if asked:
         raise UsageError(what, "choose another tag with --tag")
     name = f"{weights.name}-{weights.sha256[:8]}"
-    say(f"{what}: these are called {name}. --tag chooses another name.")
+    say(f"{what}: the new weights get the name {name}. --tag chooses another name.")
     return structs.replace(weights, name=name)
 
 
@@ -177,7 +177,7 @@ def publish(plan: Publication, *, message: str = "", private: bool = False) -> P
         pulled = obtain_anew(repository, revision, Path(folder))
         if pulled.sha256 != weights.sha256 or answers(load_model(pulled)) != expected:
             what = f"{pinned} does not give what {located.source} gives"
-            raise WeightsError(f"{what}; it is not listed")
+            raise WeightsError(f"{what}; your manifest does not list it")
     with changing(user_manifest()) as entries:
         known = entries.get(weights.name)
         old = known.sources if known else ()
@@ -220,7 +220,7 @@ def ship(
         for other in _namesakes(weights, manifest.read(user_manifest())):
             these, those = manifest.labels([weights, other])
             what = f"{USERS} lists other weights called {weights.name}"
-            warn(f"{what}: write {these} for the new ones, {those} for those")
+            warn(f"{what}: write {these} for the new ones, {those} for the ones in {USERS}")
     with changing(package / MANIFEST) as listed:
         listed[weights.name] = weights
     lock_of(package / MANIFEST).unlink(missing_ok=True)  # it does not belong in a package
@@ -259,7 +259,7 @@ def _figures_of_copy(copy: Verified, verified: Verified) -> dict[str, float]:
 
 
 def shipped(plugins: Sequence[str] = ()) -> list[Weights]:
-    """The weights that installed plugins bring along, all or those of some plugins or packages."""
+    """The weights that installed plugins ship, all or those of some plugins or packages."""
     listed = [weights for _, weights in manifest.all_weights()[0] if packaged_file(weights)]
     return [w for w in listed if not plugins or {w.plugin, w.distribution} & set(plugins)]
 

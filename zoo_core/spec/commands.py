@@ -5,7 +5,7 @@ from __future__ import annotations
 # The module of zoo_core.cli and the help of each. The command is the function NAME_command there; a
 # test keeps the table true.
 COMMANDS = {
-    "list": ("catalog", "List models, datasets, trainers or trained weights."),
+    "list": ("catalog", "List models, datasets, trainers, engines or trained weights."),
     "info": ("catalog", "Show a model, dataset, trainer, run or trained weights in detail."),
     "plugins": ("plugins", "List the installed plugins and their state."),
     "data": ("data", "Fetch, check and look at datasets."),

@@ -198,7 +198,8 @@ def _judge(name: str, entry: ModelEntry, scores: Any, wanted: tuple[int, int]) -
         fix = "leave out the softmax, which the zoo applies itself, or give their logarithm"
     else:
         return
-    raise Finding(f"the scores of {name} {what}", "nothing can be learned or measured so", fix)
+    why = "training and evaluation cannot work with such scores"
+    raise Finding(f"the scores of {name} {what}", why, fix)
 
 
 def check_parameters(name: str, **options: Any) -> None:
@@ -385,7 +386,7 @@ def check_training(name: str, **options: Any) -> None:
     pairs = [(again[k], result.metrics[k]) for k in ("loss", "accuracy") if k in again]
     if other or not all(math.isclose(now, then, rel_tol=1e-4) for now, then in pairs):
         raise Finding(
-            f"{name} scores otherwise after it was loaded from its run; "
+            f"{name} gives other scores after loading from its run; "
             f"{', '.join(other[:3]) or 'something'} did not come with it",
             "what is published would not be what was measured",
             "keep all that forward uses in parameters or persistent buffers; load_state must take "

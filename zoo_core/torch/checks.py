@@ -171,7 +171,7 @@ def check_learning(name: str, **options: Any) -> None:
         torch.autograd.backward(loss)
         optimizer.step()
     raise Finding(
-        f"{name} cannot learn 8 images by heart: the loss is {loss:.3f} after 150 steps",
+        f"{name} cannot overfit 8 images: the loss is {loss:.3f} after 150 steps",
         "a network that cannot do this learns nothing from more images either",
         "look for a softmax before the loss, a detached tensor, a wrong axis, a bad start",
     )

@@ -99,7 +99,8 @@ class Pass:
         """The features, kept or computed. make: gives the backbone with its weights. batch: 0 lets
         the machine decide. resume: the command that continues after an interruption."""
         if (found := self.kept(display.say)) is not None:
-            display.say(f"Features of {self.label}: {len(self.images):,} images, kept from before.")
+            what = f"Features of {self.label}: {len(self.images):,} images"
+            display.say(f"{what}, already in the cache.")
             return found
         made_with = {
             "torch": torch.__version__,

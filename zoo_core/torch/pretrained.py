@@ -32,7 +32,7 @@ class Pretrained:
     name: str  # in words, for messages
     url: str = ""  # of a .pth file
     sha256: str = ""  # of that file: 64 digits, or the 8 in its name where nobody publishes more
-    package: str = ""  # an installed package that brings the file along: its module,
+    package: str = ""  # an installed package that ships the file: its module,
     inside: str = ""  # and where it is in there
     hub: str = ""  # a repository of the Hugging Face Hub that has a model.safetensors
     option: str = "weights"  # of the model: takes a file instead
@@ -133,12 +133,11 @@ def _from_hub(source: Pretrained, folder: Path) -> dict[str, np.ndarray]:
 def _convert(path: Path, source: Pretrained, origin: str, hint: str = "") -> dict[str, np.ndarray]:
     """A `.pth` as arrays, opened only if its digest is the pinned one."""
     digest = file_digest(path)
-    if not source.sha256 or not digest.startswith(source.sha256):
-        raise ZooError(
-            f"{origin} is not {source.name}: its sha256 is {digest}, "
-            f"not {source.sha256 or 'known'}",
-            hint,
-        )
+    if not source.sha256:
+        raise ZooError(f"cannot check {origin}: no sha256 is pinned for {source.name}", hint)
+    if not digest.startswith(source.sha256):
+        what = f"{origin} is not {source.name}"
+        raise ZooError(f"{what}: its sha256 is {digest}, not {source.sha256}", hint)
     import torch
 
     state = torch.load(path, map_location="cpu", weights_only=True)

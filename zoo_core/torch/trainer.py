@@ -207,10 +207,11 @@ def _answers(model: Any, images: Tensor) -> list[np.ndarray]:
 
 def _difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
     if [one.shape for one in expected] != [one.shape for one in found]:
-        raise ZooError("the written model gives another shape than the model; it is not kept")
+        what = "the output of the exported file has another shape than the model's"
+        raise ZooError(f"{what}; the file was not saved")
     difference = max(float(np.abs(a - b).max()) for a, b in zip(expected, found, strict=True))
     allowed = TOLERANCE * max(float(np.abs(one).max()) for one in expected)
     if not difference <= allowed:
-        what = f"the written model differs from the model by {difference:.2g}"
-        raise ZooError(f"{what}; it is not kept")
+        what = f"the output of the exported file differs from the model's by {difference:.2g}"
+        raise ZooError(f"{what}; the file was not saved")
     return difference

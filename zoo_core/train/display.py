@@ -52,7 +52,7 @@ class Display:
         if self.quiet:
             yield lambda more: None
             return
-        kept = f", {total - missing:,} of them kept from before" if missing < total else ""
+        kept = f", {total - missing:,} of them already in the cache" if missing < total else ""
         self.say(f"Computing the features of {label}: {total:,} images{kept}.")
         started = said = time.monotonic()
         done = 0

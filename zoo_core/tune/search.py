@@ -177,7 +177,7 @@ def decide(asked: SearchSettings) -> SearchPlan:
     axes = parse_space(space, entry, recipe)
     if not sweep and not recipe.validation_fraction:
         raise OptionError(
-            "a search needs images to judge by, and validation_fraction is 0",
+            "a search needs validation images, and validation_fraction is 0",
             "leave it out, or --set validation_fraction=0.2",
         )
     terms: dict[str, Any] = {spec.name: getattr(asked, spec.name) for spec in fields(Terms)}

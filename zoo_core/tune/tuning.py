@@ -147,7 +147,7 @@ def _begin(asked: SearchSettings) -> Work:
         about = _check(plan, data, root, display)
         judges = about["dataset"]["validation"]
         if plan.kind == "tune" and judges < FEW_JUDGES:
-            display.warn(f"only {judges} images decide between the trials: much of that is luck")
+            display.warn(f"only {judges} validation images: the best trial may be best by chance")
         about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         search = Search.new(root, plan, data.name, about | {"command": asked.command})
         display.say(f"{search.path}")

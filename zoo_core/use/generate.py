@@ -226,7 +226,7 @@ def feature_distance(
     if Path(about.dataset).name != data.name:
         say(f"{classifier} was trained on {about.dataset}, and the images are {data.name}'s.")
     count = min(MOST, len(test))
-    say(f"Comparing {count:,} samples with as many images of {data.name}'s test set ...")
+    say(f"Comparing {count:,} samples with the same number of images of {data.name}'s test set ...")
 
     def of(split: Split, name: str) -> Statistics:
         """Of `count` images; the cache names them by all that decides them."""

@@ -136,7 +136,7 @@ def is_packaged(source: str) -> bool:
 
 
 def packaged_file(weights: Weights) -> Path | None:
-    """The copy that an installed plugin brings along."""
+    """The copy that an installed plugin ships."""
     for source in filter(is_packaged, weights.sources):
         package, _, path = source.removeprefix("package:").rpartition(":")
         if package and (file := package_folder(package) / path).is_file():

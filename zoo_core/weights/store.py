@@ -135,7 +135,7 @@ def look_up(repository: Repository, revision: str) -> Weights:
         weights = _noted(f"{repository.reference}@{revision}")
         if weights is None:
             raise
-        warn(f"{error}; using what it held when it was last asked")
+        warn(f"{error}; using the revision that was seen last")
         return weights
 
 
@@ -153,7 +153,7 @@ def ask(repository: Repository, commit: str) -> Weights:
     if (sha256 or weights.sha256, size) != (weights.sha256, weights.bytes):
         what = f"its {CONFIG} describes another {weights.file} than the one beside it"
         hint = "its owner has to publish it again"
-        raise WeightsError(f"{repository.reference} contradicts itself: {what}", hint)
+        raise WeightsError(f"{repository.reference} is inconsistent: {what}", hint)
     return structs.replace(weights, sources=(f"{repository.reference}@{commit}",))
 
 

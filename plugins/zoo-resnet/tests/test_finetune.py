@@ -132,6 +132,14 @@ def test_another_pth_is_never_unpickled(published, tmp_path):
     assert not (tmp_path / "pwned").exists() and not (tmp_path / "runs").exists()
 
 
+def test_a_pth_without_a_pinned_digest_is_refused(tmp_path):
+    path = tmp_path / "other.pth"
+    torch.save({}, path)
+    with pytest.raises(zoo.ZooError, match="no sha256 is pinned for other weights") as caught:
+        zoo.pretrained_tensors(zoo.Pretrained("other weights"), str(path))
+    assert "must be a .safetensors file" in caught.value.hint
+
+
 def test_wrong_bytes_from_the_server_are_refused_and_not_kept(published, tmp_path):
     published.write_bytes(b"<html>log in first</html>")
     with pytest.raises(zoo.ZooError, match="its sha256 is .* not ") as caught:
