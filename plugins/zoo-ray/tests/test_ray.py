@@ -46,6 +46,18 @@ def test_a_search_on_ray_finds_what_two_local_workers_find(tmp_path, monkeypatch
     assert (Path(tmp_path) / found["ray"]["search"] / "trials" / "006" / "run.json").exists()
 
 
+def test_trials_on_ray_start_from_a_run_that_is_named_as_on_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    trained = Path(run(tmp_path, "train", "mlp", *SMALL, "--no-report").stdout.split()[-1]).name
+    asked = ("--trials", "2", "--searcher", "random", "--workers", "2", "--json")
+    found = {}
+    for engine, init in (("local", trained), ("ray", trained), ("local", "")):
+        words = (*asked, "--engine", engine, *(("--set", f"init={init}") if init else ()))
+        document = json.loads(run(tmp_path, "tune", "mlp", *SMALL, *words).stdout)
+        found[engine, init] = trials(document)
+    assert found["ray", trained] == found["local", trained] != found["local", ""]
+
+
 def test_a_sweep_on_ray_keeps_its_weights_and_goes_on_after_a_stop(tmp_path):
     asked = ("--grid", "lr=0.001,0.01", "--workers", "2", "--engine", "ray", "--json")
     done = json.loads(run(tmp_path, "sweep", "mlp", *SMALL, *asked).stdout)
