@@ -259,6 +259,14 @@ def test_figures_of_training_images_are_never_taken_for_those_of_a_test(
     assert ": decoding " in done.stderr  # what takes long is said
 
 
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_two_values_for_one_setting_are_refused(zoo_here, command, tmp_path):
+    words = (command, "mlp", "--dataset", "synthetic", "--epochs", "1")
+    done = zoo_here(*words, "--set", "epochs=0", status=2)
+    assert "--epochs 1 and --set epochs=0 contradict each other" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_mistakes_of_evaluate_and_predict(zoo_here, tmp_path):
     done = zoo_here("train", "cnn", "--dataset", "./nowhere", status=1)
     assert "Error: there is no folder" in done.stderr

@@ -86,7 +86,7 @@ def train_command(
     model, dataset = model or asked.model, dataset or asked.dataset
     recipe = recipe or asked.recipe or "default"
     entry = entry_of(model)
-    typed = parse_settings(given["assignments"], entry) | taken(given, SETTINGS)
+    typed = both_ways(parse_settings(given["assignments"], entry), taken(given, SETTINGS))
     settings = merge(asked.settings, typed)
     override(choose_recipe(entry, recipe), settings)
     from zoo_core.report.write import write_report
@@ -198,7 +198,8 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
     if given["resume"]:
         refuse_settings(ctx, "search", "train")
     else:
-        given["settings"] = parse_settings(assignments, entry_of(given["model"])) | typed
+        settings = parse_settings(assignments, entry_of(given["model"]))
+        given["settings"] = both_ways(settings, typed)
     from zoo_core.train.builder import command_line
     from zoo_core.tune.report import settings_text, table_of
     from zoo_core.tune.search import SearchSettings
@@ -252,6 +253,14 @@ def taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Take what was typed for options of these names out of all that was given."""
     values = {name: given.pop(name) for name in names if name in given}
     return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def both_ways(assigned: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
+    """What was set with --set and with options of their own, which must not contradict it."""
+    for name in [name for name in typed if assigned.get(name, typed[name]) != typed[name]]:
+        option = f"--{name.replace('_', '-')} {typed[name]}"
+        raise click.UsageError(f"{option} and --set {name}={assigned[name]} contradict each other")
+    return assigned | typed
 
 
 def refuse_settings(ctx: click.Context, whose: str, *allowed: str) -> None:
