@@ -4,8 +4,9 @@
 
 The usual way is a Dataset that makes a PIL image of each array, ToTensor, Normalize and a
 DataLoader with 0 and with 2 workers; ratios are against the better of the two. Also printed: the
-share of an MLP's training epoch that goes into data, and the peak memory of an epoch. CIFAR-10 is
-used if it is in the cache, random images of the same shape otherwise: the times are the same.
+speed of other words as a share of that of flip and crop, the share of an MLP's training epoch that
+goes into data, and the peak memory of an epoch. CIFAR-10 is used if it is in the cache, random
+images of the same shape otherwise: the times are the same.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ BATCH = 128
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 PREPROCESS = Preprocess(32, 3, MEAN, STD)
 WORDS = ("flip", "crop:4")
+OTHERS = (
+    ("erase:0.25",), ("jitter:0.4",), ("jitter:0.4,hue=0.1",), ("trivial",), ("rand:1,9",),
+    ("rand:2,9",), (*WORDS, "trivial"), ("affine:rotate=10",),
+)  # fmt: skip
 USUAL_IMAGES = 10_000  # enough for the slow side; the rate does not depend on it
 
 
@@ -109,6 +114,22 @@ def compare(split: Split, augment: tuple[str, ...], rounds: int, stretch: int) -
         print(f"  {name:20s}{value:12,.0f}{value / reference:8.1f}x")
 
 
+def compare_words(split: Split, rounds: int, stretch: int) -> None:
+    """How quick other words are, as shares of the speed of flip and crop."""
+    backends = ("numpy", "torch")
+    sides = [(words, backend) for words in (WORDS, *OTHERS) for backend in backends]
+    best = dict.fromkeys(sides, 0.0)
+    for _ in range(rounds):
+        for words, backend in sides:
+            quick = rate(lambda w=words, b=backend: ours(split, w, 0, backend=b), stretch)
+            best[words, backend] = max(best[words, backend], quick)
+    print(f"\nspeed of words as a share of that of {' + '.join(WORDS)}, best of {rounds} epochs")
+    print(f"  {'':28s}{'zoo, numpy':>12s}{'zoo':>12s}")
+    for words in OTHERS:
+        shares = (best[words, backend] / best[WORDS, backend] for backend in backends)
+        print(f"  {' + '.join(words):28s}{''.join(f'{share:12.2f}' for share in shares)}")
+
+
 def share_of_training(split: Split, augment: tuple[str, ...]) -> float:
     """Of training the mlp, how much is data; the most of three stretches of 100 batches.
 
@@ -167,6 +188,7 @@ def main() -> None:
     print(f"{len(split):,} images, batch {BATCH}, {torch.get_num_threads()} threads")
     for augment in ((), WORDS):
         compare(split, augment, options.rounds, options.stretch)
+    compare_words(split, options.rounds, options.stretch)
     print("\nshare of an mlp training epoch (3072-512-256-10, Adam) that goes into data")
     for augment in ((), WORDS):
         name = " + ".join(augment) or "plain"

@@ -21,13 +21,14 @@ from zoo import kit, testing
 
 FOLDER = Path(__file__).parent / "reference"
 GROUPS = {  # in the order in which somebody who writes a package meets them
-    "What a plugin contributes": "ModelEntry DatasetEntry TrainerEntry CommandEntry EngineEntry "
-    "Recipe",
+    "What a plugin contributes": "ModelEntry DatasetEntry TrainerEntry AugmentationEntry "
+    "CommandEntry EngineEntry Recipe",
     "Write a trainer": "Framework Trainer Description Job Fitted Loop Learner Position Batch "
     "Result Run",
     "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
     "ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Dataset Split Preprocess",
+    "Write an augmentation": "Augmentation",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
     "Errors": "ZooError UsageError OptionError DataError SourceUnavailable WeightsError "
@@ -49,6 +50,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.spec.recipe": "FrozenDict",
     "zoo_core.runs.run": "Inside",
     "zoo_core.data.datasets": "Report",
+    "zoo_core.data.draws": "Draws",
     "zoo_core.data.ops": "Ops",
     "zoo_core.io.errors": "MissingDependency",
     "zoo_core.tune.tuning": "SearchResult",

@@ -13,6 +13,7 @@ SIGNATURES = {
     "zoo_models": (),
     "zoo_datasets": (),
     "zoo_trainers": (),
+    "zoo_augmentations": (),
     "zoo_manifests": (),
     "zoo_commands": (),
     "zoo_engines": (),
@@ -63,6 +64,10 @@ class Everything:
         return [zoo.TrainerEntry(name="t", target="a:b", summary="s")]
 
     @zoo.hookimpl
+    def zoo_augmentations(self):
+        return [zoo.AugmentationEntry(name="a", target="a:b", summary="s", example="a:1")]
+
+    @zoo.hookimpl
     def zoo_manifests(self):
         return {"package:weights.json"}
 
@@ -81,8 +86,8 @@ def test_contributions_of_all_sorts_arrive_with_their_provider():
 
     record = PluginRecord(id="p", value="a", distribution="d", version="1", state="ok")
     given = _validate(record, Everything(), _new_manager())["contributed"]
-    sorts = ("models", "datasets", "trainers", "commands", "engines")
-    assert [given[sort][0].name for sort in sorts] == ["m", "d", "t", "c", "e"]
+    sorts = ("models", "datasets", "trainers", "augmentations", "commands", "engines")
+    assert [given[sort][0].name for sort in sorts] == ["m", "d", "t", "a", "c", "e"]
     assert given["models"][0].provider == record.provider
     assert given["manifests"] == ("package:weights.json",)
 

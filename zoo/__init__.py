@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
+    from zoo_core.data.augment import Augmentation as Augmentation
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from zoo_core.spec.answers import Figure as Figure
     from zoo_core.spec.answers import NumberAnswers as NumberAnswers
     from zoo_core.spec.answers import Targets as Targets
+    from zoo_core.spec.entries import AugmentationEntry as AugmentationEntry
     from zoo_core.spec.entries import CommandEntry as CommandEntry
     from zoo_core.spec.entries import DatasetEntry as DatasetEntry
     from zoo_core.spec.entries import EngineEntry as EngineEntry
@@ -90,6 +92,7 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "zoo_core.api": "attention create evaluate generate info list_models predict resume sweep "
         "train tune",
+        "zoo_core.data.augment": "Augmentation",
         "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",
         "zoo_core.data.loader": "Batch",
@@ -99,7 +102,8 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.io.errors": "DataError Interrupted OptionError SourceUnavailable TrainingError "
         "UsageError WeightsError ZooError",
         "zoo_core.spec.answers": "Answers ClassAnswers ClassesAnswers Figure NumberAnswers Targets",
-        "zoo_core.spec.entries": "CommandEntry DatasetEntry EngineEntry ModelEntry TrainerEntry",
+        "zoo_core.spec.entries": "AugmentationEntry CommandEntry DatasetEntry EngineEntry "
+        "ModelEntry TrainerEntry",
         "zoo_core.spec.framework": "Description Framework",
         "zoo_core.spec.hooks": "hookimpl",
         "zoo_core.spec.recipe": "Recipe",

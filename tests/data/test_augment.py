@@ -1,16 +1,32 @@
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from PIL import Image
+from PIL import Image, ImageEnhance, ImageOps
+from testing.mistakes import SOUND, importable, install
 
-from zoo_core.data.augment import Affine, Crop, CutMix, Cutout, Flip, ResizedCrop, parse_augment
+from zoo_core.data.augment import (
+    Affine,
+    Crop,
+    CutMix,
+    Cutout,
+    Erase,
+    Flip,
+    ResizedCrop,
+    parse_augment,
+)
+from zoo_core.data.colours import CHANGES, USUAL, WIDE, Jitter, Rand, Trivial
 from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Loader
 from zoo_core.data.ops import MovePlan, open_ops
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import OptionError
+from zoo_core.io.errors import AmbiguousName, OptionError, PluginError, UsageError
+from zoo_core.spec.registry import registry
 from zoo_core.torch.ops import TorchOps
 
 N = 60
@@ -50,14 +66,22 @@ def test_words_are_parsed():
         "affine:rotate=10,shift=3,scale=0.1",
         "resized_crop:224,scale=0.3-1",
         "cutmix:1.0",
+        "erase:0.25",
+        "jitter:0.4,hue=0.1",
+        "trivial",
+        "rand:2,9",
     )
-    assert parse_augment(words) == (
+    assert tuple(word.does for word in parse_augment(words)) == (
         Flip(),
         Crop(4),
         Cutout(8),
         Affine(rotate=10, shift=3, scale=0.1),
         ResizedCrop(224, (0.3, 1.0)),
         CutMix(1.0),
+        Erase(0.25),
+        Jitter(0.4, hue=0.1),
+        Trivial(),
+        Rand(2, magnitude=9),
     )
 
 
@@ -66,7 +90,11 @@ def test_words_are_parsed():
     [
         ("flop", "no augmentation 'flop'", "did you mean flip"),
         ("Crop:4", "no augmentation 'Crop'", "did you mean crop"),
-        ("blur", "no augmentation 'blur'", "there are flip, crop"),
+        ("blur", "no augmentation 'blur'", "zoo list --augmentations shows what there is"),
+        ("trival", "no augmentation 'trival'", "did you mean trivial"),
+        ("jitter", "does not say its strength", "write it like jitter:0.4"),
+        ("erase:1.5", "probability of erase must be from 0 to 1", "write it like erase:0.25"),
+        ("rand:2,9,1", "cannot have '1'", "write it like rand:2,9"),
         ("crop", "does not say its pixels", "write it like crop:4"),
         ("crop:", "does not say its pixels", "write it like crop:4"),
         ("crop:four", "'four' is not valid for pixels", "write it like crop:4"),
@@ -83,7 +111,7 @@ def test_words_are_parsed():
     ],
 )
 def test_a_word_that_cannot_be_meant_says_what_to_write(word, message, hint):
-    with pytest.raises(OptionError, match=message) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         parse_augment((word,))
     assert hint in caught.value.hint
 
@@ -91,6 +119,8 @@ def test_a_word_that_cannot_be_meant_says_what_to_write(word, message, hint):
 def test_a_word_may_stand_once():
     with pytest.raises(OptionError, match="'crop' twice"):
         parse_augment(("crop:2", "flip", "crop:3"))
+    with pytest.raises(OptionError, match="'crop' twice"):
+        parse_augment(("crop:2", "builtin/crop:2"))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -304,10 +334,14 @@ AGREE = [
     ("flip", "resized_crop:12,scale=0.1-1"),
     ("resize:9", "crop:2", "resized_crop:12"),
     ("crop:2", "cutmix:1"),
+    ("jitter:0.4,hue=0.2",),
+    ("trivial", "flip"),
+    ("flip", "rand:3,20", "erase:0.5"),
+    ("jitter:0.8", "trivial", "crop:2"),
 ]
 
 
-@pytest.mark.parametrize("words", AGREE, ids="+".join)
+@pytest.mark.parametrize("words", [*AGREE, ("affine:rotate=25", "jitter:0.4")], ids="+".join)
 @pytest.mark.parametrize("images", [IMAGES, GREY])
 @pytest.mark.parametrize("mixup", [0.0, 0.3])
 def test_both_backends_make_the_same_pictures(words, images, mixup):
@@ -343,3 +377,193 @@ def test_the_antialiased_resize_is_that_of_torch():
     planes = torch.from_numpy(IMAGES).permute(0, 3, 1, 2).float()
     expected = F.interpolate(planes, (7, 7), mode="bilinear", antialias=True).permute(0, 2, 3, 1)
     assert np.allclose(open_ops("numpy").resize(IMAGES, (7, 7), "bilinear"), expected, atol=1e-3)
+
+
+SMOOTH = np.random.default_rng(3).normal(110, 25, (20, 16, 16, 3)).clip(0, 255).astype(np.uint8)
+
+
+def changed(ops, name, reach, images=SMOOTH):
+    """The images after one change, from weak to strong, every second one in the other direction."""
+    level, minus = np.linspace(0, 1, len(images)), np.arange(len(images)) % 2 == 1
+    given, _ = ops.place(images.copy(), np.arange(len(images)))
+    made = reach.apply(ops, given, np.full(len(images), CHANGES.index(name)), level, minus)
+    return np.asarray(made), level, np.where(minus, -level, level)
+
+
+PILLOW = {
+    "identity": lambda image, reach, level, signed: image,
+    "rotate": lambda image, reach, level, signed: image.rotate(-reach.rotate * signed),
+    "posterize": lambda image, reach, level, signed: ImageOps.posterize(
+        image, 8 - round(reach.bits * level)
+    ),
+    "solarize": lambda image, reach, level, signed: ImageOps.solarize(image, 255 * (1 - level)),
+    "autocontrast": lambda image, reach, level, signed: ImageOps.autocontrast(image),
+    "equalize": lambda image, reach, level, signed: ImageOps.equalize(image),
+} | {
+    name: lambda image, reach, level, signed, enhance=enhance: enhance(image).enhance(
+        1 + reach.factor * signed
+    )
+    for name, enhance in (
+        ("brightness", ImageEnhance.Brightness),
+        ("contrast", ImageEnhance.Contrast),
+        ("saturation", ImageEnhance.Color),
+        ("sharpness", ImageEnhance.Sharpness),
+    )
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("reach", [WIDE, USUAL], ids=["wide", "usual"])
+def test_a_change_is_that_of_pillow_and_the_same_in_both_frameworks(name, reach):
+    made, level, signed = changed(open_ops("numpy"), name, reach)
+    assert made.dtype == np.uint8
+    for ops in (open_ops("torch"), TorchOps("cpu")):
+        assert np.array_equal(changed(ops, name, reach)[0], made)
+        assert np.array_equal(
+            changed(ops, name, reach, GREY)[0], changed(open_ops("numpy"), name, reach, GREY)[0]
+        )
+    for i, image in enumerate(SMOOTH if name in PILLOW else ()):
+        wanted = PILLOW[name](Image.fromarray(image), reach, level[i], signed[i])
+        differ = np.abs(np.asarray(wanted, int) - made[i])
+        # Pillow cuts fractions off; where a pixel lies between two it may take the other one.
+        assert (differ > 1).mean() < 0.06 if name == "rotate" else differ.max() <= 1
+
+
+@pytest.mark.parametrize("reach", [WIDE, USUAL], ids=["wide", "usual"])
+def test_translations_are_by_whole_pixels_and_shears_keep_the_centre(reach):
+    moved, _, signed = changed(open_ops("numpy"), "translate_x", reach)
+    most = min(reach.move if reach.move > 1 else reach.move * 16, 40)
+    for image, new, share in zip(SMOOTH, moved, signed, strict=True):
+        shift = int(np.trunc(most * share))
+        padded = np.pad(image, ((0, 0), (40, 40), (0, 0)))
+        assert np.array_equal(new, padded[:, 40 - shift : 56 - shift])
+    odd = np.random.default_rng(4).integers(1, 256, (20, 15, 15, 3), dtype=np.uint8)
+    for name, row in (("shear_x", np.s_[:, 7]), ("shear_y", np.s_[:, :, 7])):
+        sheared, *_ = changed(open_ops("numpy"), name, reach, odd)
+        assert np.array_equal(sheared[row], odd[row])
+        assert (sheared[-1] == 0).any()  # black comes in
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_jitter_changes_brightness_contrast_saturation_and_hue_as_drawn(backend):
+    own = replace(draws(), prefix="jitter.")
+    bright, contrast, colour = (
+        own.uniform(name, 0.6, 1.4)[:, None, None, None]
+        for name in ("brightness", "contrast", "saturation")
+    )
+    soft = IMAGES // 4 + 90  # nothing is cut off
+    luma = np.array([0.299, 0.587, 0.114])
+    x = soft * bright
+    x = contrast * x + (1 - contrast) * (x @ luma).mean((1, 2))[:, None, None, None]
+    x = colour * x + (1 - colour) * (x @ luma)[..., None]
+    made = pictures(backend, "jitter:0.4", images=soft)
+    assert np.abs(made - x.clip(0, 255)).max() < 0.51
+    ops = open_ops(backend)
+    images, _ = ops.place(IMAGES, np.arange(N))
+    third = np.array([[[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]]] * N, np.float32)
+    assert np.array_equal(ops.colour(images, third), IMAGES[..., [2, 0, 1]])
+    grey = pictures(backend, "jitter:0,hue=0.5", images=np.repeat(GREY, 3, axis=3))
+    assert np.abs(grey - GREY).max() <= 1  # grey has no hue
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_erase_covers_boxes_of_the_stated_area_in_as_many_images_as_it_says(backend):
+    many = Draws(0, 0, np.arange(4000))
+    top, bottom, left, right = Erase(0.25, (0.1, 0.4)).boxes(many, 32, 32).T
+    area = (bottom - top) * (right - left)
+    assert 0.23 < (area > 0).mean() < 0.27
+    assert min(top.min(), left.min()) == 0 and max(bottom.max(), right.max()) == 32
+    shares = area[area > 0] / 32**2
+    assert 0.08 < shares.min() < 0.12 and 0.36 < shares.max() < 0.44
+    covered = pictures(backend, "erase:1", images=np.full_like(IMAGES, 9)) == 0
+    boxes = Erase(1).boxes(replace(draws(), prefix="erase."), 12, 12)
+    for image, (top, bottom, left, right) in zip(covered, boxes, strict=True):
+        assert image[top:bottom, left:right].all()
+        assert image.sum() == 3 * (bottom - top) * (right - left) > 0
+
+
+def test_policies_draw_every_change_and_level():
+    many = replace(draws(n=5000), prefix="trivial.")
+    assert np.bincount(many.integers("change", 0, 13)).min() > 250
+    assert set(many.integers("level", 0, 30)) == set(range(31))
+    assert not np.array_equal(pictures("numpy", "trivial"), pictures("numpy", "rand:1"))
+    assert np.array_equal(pictures("numpy", "rand"), pictures("numpy", "rand:2,9"))
+
+
+# sha256 of what these words made before others joined them, by NumPy.
+OLD = {
+    ("flip", "crop:3"): "84f8a5008ec7c752",
+    ("shift:3", "cutout:5"): "9767ad0760d0496d",
+    ("affine:rotate=25,shift=2,scale=0.2", "resized_crop:12,scale=0.1-1"): "613015fdaf491c4c",
+    ("resize:12", "cutmix:1"): "ec8c373bd3f01b59",
+}
+
+
+@pytest.mark.parametrize("words", OLD, ids="+".join)
+def test_words_of_the_first_version_draw_what_they_drew_then(words):
+    made = np.rint(pictures("numpy", *words)).astype(np.uint8)
+    assert hashlib.sha256(made.tobytes()).hexdigest()[:16] == OLD[words]
+
+
+@pytest.fixture
+def dots(tmp_path):
+    """An installed plugin with a word of its own, `dim`."""
+    install(SOUND / "zoo-dots", tmp_path / "site")
+    with importable(tmp_path / "site"):
+        yield tmp_path / "site"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_plugin_brings_a_word(dots, backend):
+    factor = replace(draws(), prefix="dots/dim.").uniform("factor", 0.2, 1)
+    dark = np.rint(IMAGES * factor[:, None, None, None])
+    assert np.array_equal(pictures(backend, "dim:0.8"), dark)
+    assert np.array_equal(pictures(backend, "dots/dim:0.8"), dark)
+    turned = pictures(backend, "dim", "flip")
+    assert np.array_equal(turned, pictures(backend, "flip", "dim"))
+    with pytest.raises(OptionError, match="most of dim must be from 0 to 1"):
+        parse_augment(("dim:2",))
+
+
+def test_a_word_that_two_plugins_have_is_named_with_its_plugin(dots):
+    info = next(dots.glob("*.dist-info")) / "entry_points.txt"
+    plugin = dots / "zoo_dots" / "plugin.py"
+    plugin.write_text(plugin.read_text().replace("dim", "flip"))
+    assert "dots" in info.read_text()
+    with pytest.raises(AmbiguousName, match="augmentation 'flip' is provided by") as caught:
+        parse_augment(("flip",))
+    assert caught.value.hint == "choose one: builtin/flip or dots/flip"
+    plain, theirs = parse_augment(("builtin/flip", "dots/flip:0.1"))
+    assert (plain.does, plain.prefix, theirs.prefix) == (Flip(), "flip.", "dots/flip.")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("1 / 0", "raised ZeroDivisionError: division by zero"),
+        ("images[:, :6]", r"gave a .* with the dtype uint8 and the shape \(60, 6, 12, 3\)"),
+        ("images * ops.put(np.ones(1))", "with the dtype float64 and the shape"),
+        ("images.tolist()", r"gave a builtins.list with the dtype of no array and the shape \(\)"),
+        ("IMAGES", r"gave a .* with the dtype int8 and the shape \(1,\)"),
+    ],
+)
+def test_a_mistake_of_a_plugin_is_one_sentence_that_names_it_and_its_word(
+    dots, backend, body, sentence
+):
+    code = dots / "zoo_dots" / "words.py"
+    text = code.read_text().replace("return ops.lookup(", f"return {body}\n        (")
+    code.write_text(f"{text}\n\nIMAGES = np.zeros(1, np.int8)\n")
+    with pytest.raises(PluginError, match=sentence) as caught:
+        pictures(backend, "dim")
+    assert str(caught.value).startswith("augmentation 'dim' of plugin 'dots' (zoo-dots 0.1.0) ")
+    assert caught.value.hint
+
+
+def test_every_word_of_the_zoo_keeps_what_plugins_must_promise():
+    from zoo_core.testing.checks import check_augmentation
+
+    page = (Path(__file__).parents[2] / "docs" / "loader.md").read_text()
+    for entry in registry().augmentations:
+        check_augmentation("builtin", entry.example)
+        assert f"| `{entry.name}" in page

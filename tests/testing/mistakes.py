@@ -52,7 +52,7 @@ def of(plugin: str, name: str, words: tuple[str, ...], *changes: Any, **more: An
 NET, CODE = "zoo_gaze/gaze.py", "zoo_code/code.py"
 ENTRY = "zoo_gaze/plugin.py"
 CAPABLE = "zoo_gaze/capabilities.py"
-DOTS, DATA = "zoo_dots/dots.py", "zoo_dots/plugin.py"
+DOTS, DATA, WORD = "zoo_dots/dots.py", "zoo_dots/plugin.py", "zoo_dots/words.py"
 SUMS, TRAINER = "zoo_sums/sums.py", "zoo_sums/trainer.py"
 
 MISTAKES = [
@@ -170,6 +170,20 @@ MISTAKES = [
        DATA, ("3f1e91e144fd916773154d496f5902b05fb83f8cad5a2b8e6232ddaad525cf37",
               "a88617703e5ad298e5da98096c71930df128baf017dbc499a1ce9b596ac1a525"),
        DOTS, ("images[80:]", "images[:20]"), ("labels[80:]", "labels[:20]")),
+    # ------------------------------------------------------------ augmentations
+    of("dots", "word-draws-from-numpy", ("each time", "draws"),
+       WORD, ('draws.uniform("factor", 1 - self.most, 1)', "np.random.rand(len(images))")),
+    of("dots", "word-looks-at-its-place-in-the-batch", ("depend on the others",),
+       WORD, ('draws.uniform("factor", 1 - self.most, 1)', "np.linspace(0, 1, len(images))")),
+    of("dots", "word-gives-float64", ("dim", "float64", "uint8 or float32"),
+       WORD, ("return ops.lookup(images, tables.repeat(images.shape[3], axis=1))",
+              "return images * ops.put(factors)[:, None, None, None]")),
+    of("dots", "word-loses-channels", ("dim", "shape"),
+       WORD, ("images.shape[3], axis=1))", "images.shape[3], axis=1))[..., :1]")),
+    of("dots", "word-for-numpy-alone", ("dim", "raised"),
+       WORD, ("return ops.lookup(images, ", "return ops.lookup(images.astype(np.uint8), ")),
+    of("dots", "word-target-is-a-function", ("dim", "zoo.Augmentation"),
+       DATA, ("zoo_dots.words:Dim", "zoo_dots.words:Dim.run")),
     # ------------------------------------------------------------ trainers
     of("sums", "probabilities-for-scores", ("probabilities", "logarithm"),
        TRAINER, ("        return model(images)",

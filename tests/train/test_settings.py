@@ -51,6 +51,7 @@ def test_assignments_take_the_type_of_what_they_replace(cnn):
             "flip,affine:rotate=10,shift=3,cutout:8",
             ("flip", "affine:rotate=10,shift=3", "cutout:8"),
         ),
+        ("flip,rand:2,9,cutout:8", ("flip", "rand:2,9", "cutout:8")),
         ("", ()),
     ],
 )

@@ -1,4 +1,7 @@
-"""The datasets, trainers and commands that come with zoo-core. Light, like every plugin.py."""
+"""What comes with zoo-core: datasets, trainers, augmentations, commands, an engine.
+
+Light, like every plugin.py.
+"""
 
 from __future__ import annotations
 
@@ -143,6 +146,35 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
             target="zoo_core.torch.frozen:FrozenTrainer",
             summary="A head on a frozen backbone, whose features are computed once and kept",
         ),
+    ]
+
+
+AUGMENTATIONS = (  # how each is written, its class, what it does
+    ("flip", "augment:Flip", "Mirror left and right, one image in two"),
+    ("crop:4", "augment:Crop", "Pad with black pixels, then cut the old size out anywhere"),
+    ("shift:3", "augment:Shift", "Shift by whole pixels; the mirrored image fills the gap"),
+    ("affine:rotate=10,shift=3,scale=0.1", "augment:Affine", "Rotate, shift, grow or shrink"),
+    ("resized_crop:224,scale=0.08-1", "augment:ResizedCrop", "Bring a random part to a size"),
+    ("resize:224", "augment:Resize", "Bring the whole image to a size"),
+    ("cutout:8", "augment:Cutout", "Cover a square with the mean colour"),
+    ("erase:0.25", "augment:Erase", "Cover a box in some of the images: random erasing"),
+    ("cutmix:1.0", "augment:CutMix", "Paste a box of another image in, and mix the labels"),
+    ("jitter:0.4,hue=0.1", "colours:Jitter", "Change brightness, contrast, saturation and hue"),
+    ("trivial", "colours:Trivial", "One of 14 changes, of any strength: TrivialAugment"),
+    ("rand:2,9", "colours:Rand", "Two of 14 changes, of one strength: RandAugment"),
+)
+
+
+@zoo.hookimpl
+def zoo_augmentations():  # type: ignore[no-untyped-def]
+    return [
+        zoo.AugmentationEntry(
+            name=example.partition(":")[0],
+            target=f"zoo_core.data.{target}",
+            summary=summary,
+            example=example,
+        )
+        for example, target, summary in AUGMENTATIONS
     ]
 
 

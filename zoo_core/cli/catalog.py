@@ -15,7 +15,7 @@ from zoo_core.cli.output import Answer, command, note, print_fields, print_table
 from zoo_core.io.console import UNITS, duration, figure, label, size
 from zoo_core.io.errors import UnknownName
 from zoo_core.io.targets import install_hint
-from zoo_core.spec.entries import DatasetEntry, ModelEntry, TrainerEntry
+from zoo_core.spec.entries import AugmentationEntry, DatasetEntry, ModelEntry, TrainerEntry
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.registry import (
     find_models,
@@ -35,6 +35,7 @@ HIDDEN = ("trainable", "tags", "capabilities", "distribution", "version", "refer
 @click.argument("text", default="")
 @click.option("--datasets", "sort", flag_value="datasets", help="Show datasets.")
 @click.option("--trainers", "sort", flag_value="trainers", help="Show trainers.")
+@click.option("--augmentations", "sort", flag_value="augmentations", help="Show augmentations.")
 @click.option("--engines", "sort", flag_value="engines", help="Show engines.")
 @click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
@@ -54,6 +55,7 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
       zoo list "fashion_*"
       zoo list --kind generation --dataset cifar10
       zoo list --datasets --json
+      zoo list --augmentations            words for --set augment=...
       zoo list --weights cnn              what zoo.load and zoo pull can bring
       zoo list --weights file:/shared     what others have published there
     """
@@ -95,6 +97,8 @@ def summary(label: str, entry: Any) -> dict[str, Any]:
         row |= dataset_facts(entry) | {"tags": entry.tags, "reference": entry.reference}
     elif isinstance(entry, TrainerEntry):
         row["framework"] = entry.framework
+    elif isinstance(entry, AugmentationEntry):
+        row["example"] = entry.example
     return row | {
         "plugin": plugin_of(entry),
         "distribution": entry.provider.distribution,
@@ -125,7 +129,7 @@ def info_command(name: str, runs: Path | None) -> Answer:
       zoo info latest         a run: its summary, and its model
     """
     known = registry()
-    for catalog in (known.models, known.datasets, known.trainers):
+    for catalog in (known.models, known.datasets, known.trainers, known.augmentations):
         if name in catalog:
             entry: Any = catalog.get(name)
             return Answer(entry, partial(show_entry, entry))

@@ -67,7 +67,7 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
 
 
 def contributions(record: PluginRecord) -> dict[str, list[str]]:
-    sorts = ("models", "datasets", "trainers", "commands", "engines")
+    sorts = ("models", "datasets", "trainers", "augmentations", "commands", "engines")
     return {sort: [entry.name for entry in record.entries(sort)] for sort in sorts}
 
 

@@ -1,47 +1,44 @@
 """The words of `Recipe.augment`: what each means, what it draws for each image, and how words run.
 
-Everything here is small NumPy arrays, decided by `Draws`; the pixels are moved by `Ops`.
+Everything here is small NumPy arrays, decided by `Draws`; the pixels are moved by `Ops`. Words are
+entries of plugins; those that change colours are in colours.py.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from inspect import formatannotation
 from typing import Any, ClassVar
 
 import numpy as np
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.ops import MovePlan, Ops
-from zoo_core.io.errors import OptionError, did_you_mean
+from zoo_core.io.errors import OptionError, PluginError, ZooError
+from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.entries import AugmentationEntry
+from zoo_core.spec.plugins import BUILTIN
+from zoo_core.spec.registry import origin, plugin_of, qualified_name, registry
 
-WORDS: dict[str, type[Augmentation]] = {}
 PIXELS = (1, 1 << 14)
+DTYPES = ("uint8", "float32")
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One word. The first field of each is what stands after the colon, all have their limits."""
+    """One word of a recipe, a frozen dataclass. Its fields are what may stand after the colon."""
 
-    name: ClassVar[str]
-    example: ClassVar[str]
+    resizes: ClassVar[bool] = False  # True: it has a field `size`, and gives images of that size
 
-    def __init_subclass__(cls, example: str) -> None:
-        cls.name, cls.example = example.partition(":")[0], example
-        WORDS[cls.name] = cls
+    def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
+        """The changed images of a batch.
 
-    def __post_init__(self) -> None:
-        for spec in fields(self):
-            value = getattr(self, spec.name)
-            low, high = spec.metadata["limits"]
-            ends = value if isinstance(value, tuple) else (value, value)
-            if not low <= ends[0] <= ends[1] <= high:
-                rule = f"the {spec.name} of {self.name} must be from {low:g} to {high:g}"
-                raise OptionError(f"augment: {rule}", f"write it like {self.example}")
-
-    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
-        """Do it to the pixels of a batch, (B, h, w, c), where the word stands for one pass."""
+        images: an array of NumPy or torch, (B, h, w, c), uint8 or float32, values 0 to 255; you may
+        write into it. Give back an array of the same sort and shape. `draws` decides what happens
+        to each image, `ops` does it to the pixels of all of them.
+        """
         raise NotImplementedError
 
 
@@ -50,12 +47,12 @@ def limited(low: float, high: float, default: Any = MISSING) -> Any:
 
 
 @dataclass(frozen=True)
-class Flip(Augmentation, example="flip"):
+class Flip(Augmentation):
     """Mirror left and right, one image in two."""
 
 
 @dataclass(frozen=True)
-class Crop(Augmentation, example="crop:4"):
+class Crop(Augmentation):
     """Pad with black pixels, then cut the old size out anywhere."""
 
     pixels: int = limited(*PIXELS)
@@ -63,14 +60,14 @@ class Crop(Augmentation, example="crop:4"):
 
 
 @dataclass(frozen=True)
-class Shift(Crop, example="shift:3"):
+class Shift(Crop):
     """Shift by up to so many pixels; the mirrored image fills the gap."""
 
     reflect: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Affine(Augmentation, example="affine:rotate=10,shift=3,scale=0.1"):
+class Affine(Augmentation):
     """Rotate by degrees, shift by pixels, grow or shrink by a share, each up to; black outside."""
 
     rotate: float = limited(0, 180, 0.0)
@@ -79,38 +76,39 @@ class Affine(Augmentation, example="affine:rotate=10,shift=3,scale=0.1"):
 
     def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """From pixels of the result to pixels of the image."""
-        angle = np.radians(draws.uniform("affine.rotate", -self.rotate, self.rotate))
-        factor = draws.uniform("affine.scale", 1 - self.scale, 1 + self.scale)
+        angle = np.radians(draws.uniform("rotate", -self.rotate, self.rotate))
+        factor = draws.uniform("scale", 1 - self.scale, 1 + self.scale)
         cosine, sine = np.cos(angle) / factor, np.sin(angle) / factor
         x, y = (width - 1) / 2, (height - 1) / 2  # the centre, which moves by the shift alone
-        from_x = x + draws.uniform("affine.x", -self.shift, self.shift)
-        from_y = y + draws.uniform("affine.y", -self.shift, self.shift)
+        from_x = x + draws.uniform("x", -self.shift, self.shift)
+        from_y = y + draws.uniform("y", -self.shift, self.shift)
         rows = (
             (cosine, sine, x - cosine * from_x - sine * from_y),
             (-sine, cosine, y + sine * from_x - cosine * from_y),
         )
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
-    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+    def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
         size = images.shape[1:3]
         return ops.warp(images, self.matrices(draws, *size), size, clamp=False)
 
 
 @dataclass(frozen=True)
-class ResizedCrop(Augmentation, example="resized_crop:224,scale=0.08-1"):
+class ResizedCrop(Augmentation):
     """Cut a random part out, of a share of the area and 3:4 to 4:3, and bring it to a size."""
 
+    resizes = True
     size: int = limited(*PIXELS)
     scale: tuple[float, float] = limited(0.001, 1, (0.08, 1.0))
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """Left, top, width, height of the parts, inside the image."""
-        area = draws.uniform("resized_crop.area", *self.scale) * height * width
-        ratio = np.exp(draws.uniform("resized_crop.ratio", math.log(3 / 4), math.log(4 / 3)))
+        area = draws.uniform("area", *self.scale) * height * width
+        ratio = np.exp(draws.uniform("ratio", math.log(3 / 4), math.log(4 / 3)))
         w = np.minimum(np.sqrt(area * ratio), width)
         h = np.minimum(np.sqrt(area / ratio), height)
-        left = draws.uniform("resized_crop.x") * (width - w)
-        top = draws.uniform("resized_crop.y") * (height - h)
+        left = draws.uniform("x") * (width - w)
+        top = draws.uniform("y") * (height - h)
         return np.stack((left, top, w, h), axis=1)  # (B, 4)
 
     def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
@@ -121,34 +119,58 @@ class ResizedCrop(Augmentation, example="resized_crop:224,scale=0.08-1"):
         rows = ((x_step, zero, left + x_step / 2 - 0.5), (zero, y_step, top + y_step / 2 - 0.5))
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
-    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+    def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
         matrices = self.matrices(draws, *images.shape[1:3])
         return ops.warp(images, matrices, (self.size, self.size), clamp=True)
 
 
 @dataclass(frozen=True)
-class Resize(Augmentation, example="resize:224"):
-    """Bring the whole image to a size."""
+class Resize(Augmentation):
+    """Bring the whole image to a size, with the interpolation of `preprocess`."""
 
+    resizes = True
     size: int = limited(*PIXELS)
 
-    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
-        return ops.resize(images, (self.size, self.size), interpolation)
+
+class Cover(Augmentation):
+    """A word that covers a box of each image with the mean colour, after the normalisation."""
+
+    def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
+        """Top, bottom, left, right, in whole pixels; int64 (B, 4)."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Cutout(Augmentation, example="cutout:8"):
+class Cutout(Cover):
     """Cover a square, cut off at the image's edge, with the mean colour."""
 
     size: int = limited(*PIXELS)
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         side = np.full(len(draws.positions), self.size)
-        return _boxes(draws, "cutout", side, side, height, width)
+        return _boxes(draws, "", side, side, height, width)
 
 
 @dataclass(frozen=True)
-class CutMix(Augmentation, example="cutmix:1.0"):
+class Erase(Cover):
+    """Cover a box inside some of the images: so many, and so large a share of the area."""
+
+    probability: float = limited(0, 1)
+    scale: tuple[float, float] = limited(0.001, 1, (0.02, 0.33))
+
+    def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
+        area = draws.uniform("area", *self.scale) * height * width
+        ratio = np.exp(draws.uniform("ratio", math.log(0.3), math.log(3.3)))
+        tall = np.rint(np.sqrt(area / ratio)).clip(1, height).astype(np.int64)
+        wide = np.rint(np.sqrt(area * ratio)).clip(1, width).astype(np.int64)
+        top = (draws.uniform("y") * (height - tall + 1)).astype(np.int64)
+        left = (draws.uniform("x") * (width - wide + 1)).astype(np.int64)
+        chosen = draws.uniform("probability") < self.probability
+        return np.stack((top, top + tall, left, left + wide), axis=1) * chosen[:, None]
+
+
+@dataclass(frozen=True)
+class CutMix(Augmentation):
     """Paste a box of the next image in; its share of the area comes from Beta(alpha, alpha)."""
 
     alpha: float = limited(0.01, 100)
@@ -156,52 +178,109 @@ class CutMix(Augmentation, example="cutmix:1.0"):
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         side = np.sqrt(1 - draws.beta("cutmix", self.alpha))
         tall, wide = (np.rint(side * whole).astype(np.int64) for whole in (height, width))
-        return _boxes(draws, "cutmix", tall, wide, height, width)
+        return _boxes(draws, "cutmix.", tall, wide, height, width)
 
 
 def _boxes(
-    draws: Draws, purpose: str, tall: np.ndarray, wide: np.ndarray, height: int, width: int
+    draws: Draws, prefix: str, tall: np.ndarray, wide: np.ndarray, height: int, width: int
 ) -> np.ndarray:
     """Top, bottom, left, right, in whole pixels."""
-    top = draws.integers(f"{purpose}.y", 0, height - 1) - tall // 2  # the centre is anywhere
-    left = draws.integers(f"{purpose}.x", 0, width - 1) - wide // 2
+    top = draws.integers(f"{prefix}y", 0, height - 1) - tall // 2  # the centre is anywhere
+    left = draws.integers(f"{prefix}x", 0, width - 1) - wide // 2
     edges = np.stack((top, top + tall, left, left + wide), axis=1)  # (B, 4)
     return edges.clip(0, np.array((height, height, width, width)))
 
 
-def parse_augment(words: Sequence[str]) -> tuple[Augmentation, ...]:
+@dataclass(frozen=True)
+class Word:
+    """An augmentation as a recipe names it: whose it is, and what it does."""
+
+    entry: AugmentationEntry
+    does: Augmentation
+
+    @property
+    def prefix(self) -> str:
+        """Of what it draws: the same however it is written, and another for each plugin."""
+        own = plugin_of(self.entry) == BUILTIN
+        return f"{self.entry.name if own else qualified_name(self.entry)}."
+
+    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+        """Do it to the pixels of a batch, (B, h, w, c), where the word stands for one pass."""
+        if isinstance(self.does, Resize):
+            return ops.resize(images, (self.does.size, self.does.size), interpolation)
+        whose = f"augmentation {self.entry.name!r} of {origin(self.entry)}"
+        count, *size, channels = images.shape
+        if self.does.resizes:
+            size = [self.does.size] * 2  # type: ignore[attr-defined]
+        wanted = (type(images), (count, *size, channels))
+        try:
+            result = self.does.run(ops, images, replace(draws, prefix=self.prefix))
+        except ZooError:
+            raise
+        except Exception as error:
+            hint = "run the command again with --debug for the traceback"
+            raise PluginError(f"{whose} raised {describe(error)}", hint) from error
+        dtype = str(getattr(result, "dtype", "")).removeprefix("torch.")
+        given = (type(result), tuple(getattr(result, "shape", ())))
+        if given != wanted or dtype not in DTYPES:
+            kind = f"{given[0].__module__}.{given[0].__name__}"
+            what = f"a {kind} with the dtype {dtype or 'of no array'} and the shape {given[1]}"
+            hint = f"it must give a {wanted[0].__module__}.{wanted[0].__name__}, uint8 or float32, "
+            raise PluginError(f"{whose} gave {what}", f"{hint}with the shape {wanted[1]}")
+        return result
+
+
+def parse_augment(words: Sequence[str]) -> tuple[Word, ...]:
     """`("flip", "crop:4")` as objects, checked."""
     parsed = tuple(_parse(word) for word in words)
-    names = [one.name for one in parsed]
-    for name in names:
+    entries = [one.entry for one in parsed]
+    for entry in entries:
         # A word's draws are named by the word: twice the same would be drawn the same.
-        if names.count(name) > 1:
-            raise OptionError(f"augment has {name!r} twice", "use each word once")
+        if entries.count(entry) > 1:
+            raise OptionError(f"augment has {entry.name!r} twice", "use each word once")
     return parsed
 
 
-def _parse(word: str) -> Augmentation:
+def _parse(word: str) -> Word:
     name, _, rest = word.partition(":")
-    if name not in WORDS:
-        hint = did_you_mean(name.lower(), WORDS, f"there are {', '.join(WORDS)}", most=2)
-        raise OptionError(f"there is no augmentation {name!r}", hint)
-    hint = f"write it like {WORDS[name].example}"
-    options = {spec.name: spec for spec in fields(WORDS[name])}
+    entry = registry().augmentations.get(name)
+    whose = f"augmentation {entry.name!r} of {origin(entry)}"
+    kind = resolve(entry.target, whose)
+    if not (isinstance(kind, type) and issubclass(kind, Augmentation)):
+        raise PluginError(f"{whose}: {entry.target} is not a subclass of zoo.Augmentation")
+    hint = f"write it like {entry.example}"
+    options = {spec.name: spec for spec in fields(kind)}
     given: dict[str, Any] = {}
     for number, part in enumerate(rest.split(",") if rest else ()):
         key, equals, text = part.partition("=")
-        if not equals and number == 0 and options:
-            key, text = next(iter(options)), part
+        if not equals and number < len(options):
+            key, text = list(options)[number], part
         if key not in options or key in given:
             raise OptionError(f"augment {word!r} cannot have {part!r}", hint)
-        try:
-            given[key] = READ[str(options[key].type)](text)
-        except ValueError:
-            raise OptionError(f"augment {word!r}: {text!r} is not valid for {key}", hint) from None
+        given[key] = _read(word, options[key], text, hint)
     for key, spec in options.items():
         if spec.default is MISSING and key not in given:
             raise OptionError(f"augment {word!r} does not say its {key}", hint)
-    return WORDS[name](**given)
+    return Word(entry, kind(**given))
+
+
+def _read(word: str, spec: Field[Any], text: str, hint: str) -> Any:
+    """What stands in a word for one field, as the field's type and within its limits."""
+    try:
+        value = READ[formatannotation(spec.type).strip("'")](text)
+    except KeyError:
+        what = f"augment {word!r}: the type of its field {spec.name} must be one of"
+        raise PluginError(f"{what} {', '.join(READ)}") from None
+    except ValueError:
+        what = f"augment {word!r}: {text!r} is not valid for {spec.name}"
+        raise OptionError(what, hint) from None
+    low, high = spec.metadata.get("limits", (-math.inf, math.inf))
+    ends = value if isinstance(value, tuple) else (value, value)
+    if not low <= ends[0] <= ends[1] <= high:
+        name = word.partition(":")[0]
+        rule = f"the {spec.name} of {name} must be from {low:g} to {high:g}"
+        raise OptionError(f"augment: {rule}", hint)
+    return value
 
 
 def _range(text: str) -> tuple[float, float]:
@@ -238,8 +317,9 @@ class Move:
             places[order] = np.arange(len(indices))
         starts = places * ((height + 2 * pad) * (width + 2 * pad))
         if self.slide:
-            starts += draws.integers(f"{self.slide.name}.y", 0, 2 * pad) * (width + 2 * pad)
-            starts += draws.integers(f"{self.slide.name}.x", 0, 2 * pad)
+            name = "shift" if self.slide.reflect else "crop"
+            starts += draws.integers(f"{name}.y", 0, 2 * pad) * (width + 2 * pad)
+            starts += draws.integers(f"{name}.x", 0, 2 * pad)
         reflect = self.slide is not None and self.slide.reflect
         return MovePlan(indices, flips, pad, reflect, starts * channels)
 
@@ -247,19 +327,19 @@ class Move:
         return ops.move(images, self.plan(draws, np.arange(len(images)), images.shape[1:]))
 
 
-def stages(words: Sequence[Augmentation]) -> tuple[Move, list[Move | Augmentation]]:
-    """What moves pixels, as written: the first move, which also takes the images, and the rest."""
-    result: list[Move | Augmentation] = [Move()]
+def stages(words: Sequence[Word]) -> tuple[Move, list[Move | Word]]:
+    """What changes pixels, in order: the first move, which also takes the images, and the rest."""
+    result: list[Move | Word] = [Move()]
     for word in words:
-        last = result[-1]
-        if isinstance(word, Flip | Crop):
-            flip, slide = isinstance(word, Flip), word if isinstance(word, Crop) else None
+        last, does = result[-1], word.does
+        if isinstance(does, Flip | Crop):
+            flip, slide = isinstance(does, Flip), does if isinstance(does, Crop) else None
             # Mirroring before or after a shift makes no difference to what can come out.
             if isinstance(last, Move) and not (last.flip if flip else last.slide):
                 result[-1] = Move(last.flip or flip, last.slide or slide)
             else:
                 result.append(Move(flip, slide))
-        elif not isinstance(word, Cutout | CutMix):  # these come after the normalisation
+        elif not isinstance(does, Cover | CutMix):  # these come after the normalisation
             result.append(word)
     first, *rest = result
     assert isinstance(first, Move)

@@ -26,10 +26,12 @@ class Draws:
     seed: int
     epoch: int
     positions: np.ndarray  # int64 (n,)
+    prefix: str = ""  # of every purpose: a word of `augment` draws for itself alone
 
     def bits(self, purpose: str) -> np.ndarray:
         """64 random bits for each position, different for different positions."""
-        key = hashlib.blake2b(f"{self.seed}/{self.epoch}/{purpose}".encode(), digest_size=8)
+        name = f"{self.seed}/{self.epoch}/{self.prefix}{purpose}"
+        key = hashlib.blake2b(name.encode(), digest_size=8)
         z: np.ndarray = self.positions.astype(np.uint64) * STEP + np.frombuffer(key.digest(), "<u8")
         z ^= z >> SHIFT_1
         z *= MIX_1

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.augment import CutMix, Cutout, Resize, ResizedCrop, mixing, parse_augment, stages
+from zoo_core.data.augment import Cover, CutMix, mixing, parse_augment, stages
 from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws, permutation
 from zoo_core.data.ops import open_ops
@@ -86,14 +86,14 @@ class Loader:
             what = f"{len(self.indices):,} images do not fill a batch of {batch_size}"
             raise OptionError(what, "choose a smaller batch_size, or more images")
         words = parse_augment(augment)
-        sizes = [word.size for word in words if isinstance(word, Resize | ResizedCrop)]
+        sizes: list[int] = [word.does.size for word in words if word.does.resizes]  # type: ignore[attr-defined]
         if sizes and sizes[-1] != preprocess.size:
             what = f"augment makes images of {sizes[-1]} pixels where preprocess makes"
             hint = f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree"
             raise OptionError(f"{what} {preprocess.size}", hint)
         self._stages = stages(words)
-        self._cutout = next((word for word in words if isinstance(word, Cutout)), None)
-        self._cutmix = next((word for word in words if isinstance(word, CutMix)), None)
+        self._covers = [(w.does, w.prefix) for w in words if isinstance(w.does, Cover)]
+        self._cutmix = next((w.does for w in words if isinstance(w.does, CutMix)), None)
         self._ops = open_ops(backend, device, channels_last)
         self._finish = preprocess.finisher(self._ops)
         # A plain reference on the CPU: the images stay bytes, and there is one copy of them.
@@ -131,8 +131,9 @@ class Loader:
             images = stage.run(self._ops, images, draws, self.preprocess.interpolation)
         images = self._finish(images)
         side = self.preprocess.size
-        if self._cutout:
-            images = self._ops.cover(images, self._cutout.boxes(draws, side, side))
+        for cover, prefix in self._covers:
+            covered = cover.boxes(replace(draws, prefix=prefix), side, side)
+            images = self._ops.cover(images, covered)
         indices = self.indices[chosen]
         labels = None if self.labels is None else self.labels[indices]
         if not mixed:

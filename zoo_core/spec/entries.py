@@ -217,6 +217,19 @@ class TrainerEntry(ListedEntry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AugmentationEntry(ListedEntry):
+    """A word of `Recipe.augment`. Its target is a subclass of zoo.Augmentation."""
+
+    example: str  # how a recipe writes it, "grey:0.2": the name, and what it cannot do without
+
+    rules: ClassVar[Mapping[str, Rule]] = {**ListedEntry.rules, "example": TEXT}
+
+    def _check(self) -> None:
+        name = self.example.partition(":")[0]
+        self._require(name == self.name, f"example must begin with {self.name!r}, not {name!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineEntry(ListedEntry):
     """Where many independent pieces of work can run. Its target is a subclass of zoo.Engine."""
 

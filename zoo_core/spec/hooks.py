@@ -14,6 +14,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from zoo_core.spec.entries import (
+        AugmentationEntry,
         CommandEntry,
         DatasetEntry,
         EngineEntry,
@@ -51,6 +52,14 @@ def zoo_trainers() -> Iterable[TrainerEntry]:  # type: ignore[empty-body]
     """Trainers, for models that the torch trainer of the zoo cannot train.
 
     Return the entries. A model chooses one by name with `ModelEntry.trainer`.
+    """
+
+
+@hookspec
+def zoo_augmentations() -> Iterable[AugmentationEntry]:  # type: ignore[empty-body]
+    """Words for `augment` in a recipe: what training does to images at random.
+
+    Another plugin may use the same word; then both are reached as `plugin/word`.
     """
 
 

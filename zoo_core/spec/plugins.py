@@ -25,6 +25,7 @@ from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
 from zoo_core.io.targets import describe, import_target
 from zoo_core.spec import hooks as hookspecs
 from zoo_core.spec.entries import (
+    AugmentationEntry,
     CommandEntry,
     DatasetEntry,
     EngineEntry,
@@ -48,6 +49,7 @@ CONTRIBUTIONS: dict[str, type] = {
     "zoo_models": ModelEntry,
     "zoo_datasets": DatasetEntry,
     "zoo_trainers": TrainerEntry,
+    "zoo_augmentations": AugmentationEntry,
     "zoo_manifests": str,
     "zoo_commands": CommandEntry,
     "zoo_engines": EngineEntry,

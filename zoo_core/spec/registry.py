@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
 from zoo_core.spec.entries import (
+    AugmentationEntry,
     CommandEntry,
     DatasetEntry,
     EngineEntry,
@@ -94,6 +95,7 @@ class Registry:
         self.models: Catalog[ModelEntry] = catalog("model")
         self.datasets: Catalog[DatasetEntry] = catalog("dataset")
         self.trainers: Catalog[TrainerEntry] = catalog("trainer")
+        self.augmentations: Catalog[AugmentationEntry] = catalog("augmentation")
         self.commands: Catalog[CommandEntry] = catalog("command")
         self.engines: Catalog[EngineEntry] = catalog("engine")
 

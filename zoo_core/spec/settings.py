@@ -111,10 +111,10 @@ def parse_value(text: str, like: Any, name: str) -> Any:
 
 
 def _augment_words(text: str) -> tuple[str, ...]:
-    """`flip,affine:rotate=10,shift=3` is two words: a part with = belongs to the word before."""
+    """`flip,rand:2,9,crop:4` is three words: a number, or a part with =, belongs to one before."""
     words: list[str] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        if words and "=" in part and ":" not in part:
+        if words and ":" not in part and ("=" in part or part[0].isdigit()):
             words[-1] += f",{part}"
         else:
             words.append(part)

@@ -7,13 +7,17 @@ import math
 import subprocess
 import sys
 from collections.abc import Collection
+from typing import Any
 from unittest import SkipTest
 
 import click
 import numpy as np
 
-from zoo_core.data.dataset import Dataset, check_arrays
+from zoo_core.data.augment import parse_augment
+from zoo_core.data.dataset import Dataset, Split, check_arrays
 from zoo_core.data.datasets import open_dataset
+from zoo_core.data.loader import Loader
+from zoo_core.data.preprocess import Preprocess
 from zoo_core.io import errors
 from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
@@ -31,7 +35,7 @@ HEAVY = (
     "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
 )  # fmt: skip
 HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
-ENTRIES = ("models", "datasets", "trainers", "commands", "engines")  # of a PluginRecord
+ENTRIES = ("models", "datasets", "trainers", "augmentations", "commands", "engines")
 REMEDIES = {  # by the state of a plugin
     "conflict": "choose another name for the entry point: the family's, not the architecture's",
     "incompatible": "install the zoo-core that it needs, or write it for this one",
@@ -218,6 +222,38 @@ def check_command(name: str) -> None:
             f"`zoo {entry.name} --help` could not say what it does",
             "make it with @zoo.kit.command(), and give it a docstring",
         )
+
+
+def check_augmentation(plugin: str, example: str) -> None:
+    """What it makes of an image is decided by its draws alone, and the same in NumPy and torch."""
+    (word,) = parse_augment((f"{plugin}/{example}",))
+    size: int = word.does.size if word.does.resizes else 16  # type: ignore[attr-defined]
+
+    def made(channels: int, batch: int, backend: str) -> np.ndarray:
+        rng = np.random.default_rng(0)
+        split = Split(rng.integers(0, 256, (12, 16, 16, channels), np.uint8), np.zeros(12, int))
+        shown, words = Preprocess(size, channels, (0.0,), (1.0,)), (f"{plugin}/{example}",)
+        how: dict[str, Any] = {"preprocess": shown, "augment": words, "backend": backend}
+        loader = Loader(split, batch_size=batch, **how)
+        return np.concatenate([np.asarray(batch.images) for batch in loader.epoch(0)])
+
+    same = {
+        "other images each time": (12, "numpy", "draw with `draws`, not with random or numpy"),
+        "images that depend on the others": (5, "numpy", "use each image's own draws alone"),
+        "other images in torch than in NumPy": (12, "torch", "use what both frameworks have"),
+    }
+    for channels in (3, 1):
+        for what, (batch, backend, fix) in same.items():
+            try:
+                pair = made(channels, 12, "numpy"), made(channels, batch, backend)
+            except errors.MissingDependency as error:
+                raise Skipped(str(error)) from error
+            except errors.PluginError as error:
+                why = "a training that uses this word stops with that sentence"
+                raise Finding(str(error), why, error.hint or "correct the target") from error
+            if not np.allclose(*pair, atol=1e-4):  # of 1
+                why = "a run that is resumed, or made again elsewhere, would see other images"
+                raise Finding(f"{word.entry.target} makes {what}", why, fix)
 
 
 def check_signature(what: str, target: str, declared: Collection[str]) -> None:

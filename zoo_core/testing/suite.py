@@ -102,6 +102,8 @@ def checks_of(name: str, **options: Any) -> list[Check]:
         ):
             made.append(Check.by(check, entry.name, f"{plugin}/{entry.name}", **known))
     made += [Check(d.name, "arrays", partial(checks.check_dataset, d.name)) for d in datasets]
+    words = record.entries("augmentations") if not model else ()
+    made += [Check.by(checks.check_augmentation, w.name, plugin, w.example) for w in words]
     commands = [entry.name for entry in record.entries("commands")]
     return made + [Check.by(checks.check_command, name, f"{plugin}/{name}") for name in commands]
 

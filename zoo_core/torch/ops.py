@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ def open_torch_ops(device: torch.device | str, channels_last: bool) -> TorchOps:
 
 
 class TorchOps(Ops):
+    xp = torch
+
     def __init__(self, device: torch.device | str, channels_last: bool = False) -> None:
         super().__init__(channels_last)
         self.device = torch.device(device)
@@ -61,12 +64,8 @@ class TorchOps(Ops):
         self, images: Tensor, matrices: np.ndarray, size: tuple[int, int], clamp: bool
     ) -> Tensor:
         height, width = images.shape[1:3]
-        y = torch.arange(size[0], dtype=torch.float32, device=self.device)[:, None]
-        x = torch.arange(size[1], dtype=torch.float32, device=self.device)
-        m = self.put(matrices)[..., None, None]  # (B, 2, 3, 1, 1)
         # Written out: affine_grid multiplies matrices, which may round by the size of the batch.
-        from_x = m[:, 0, 0] * x + m[:, 0, 1] * y + m[:, 0, 2]  # (B, H, W)
-        from_y = m[:, 1, 0] * x + m[:, 1, 1] * y + m[:, 1, 2]
+        from_x, from_y = self._sources(matrices, size)
         if clamp:
             from_x, from_y = from_x.clamp_(0, width - 1), from_y.clamp_(0, height - 1)
         # grid_sample counts from -1 to 1, edge to edge.
@@ -109,9 +108,35 @@ class TorchOps(Ops):
             share = share.masked_fill(self._inside(boxes, first), 0)
         return first * share + second * (1 - share)
 
+    def nearest(self, images: Tensor, matrices: np.ndarray) -> Tensor:
+        count, height, width, channels = images.shape
+        x, y = self._sources(matrices, (height, width))
+        column, row = (x + 0.5).floor_().long(), (y + 0.5).floor_().long()
+        outside = (column < 0) | (column >= width) | (row < 0) | (row >= height)
+        source = row * width + column + self.put(np.arange(count) * height * width)[:, None, None]
+        pixels = images.reshape(-1, channels)[source.masked_fill_(outside, 0)]
+        return pixels.masked_fill_(outside[..., None], 0)
+
+    def change(self, images: Tensor, rows: np.ndarray, act: Callable[[Tensor], Tensor]) -> None:
+        places = self.put(rows)
+        images[places] = act(images[places])
+
+    def _on_planes(self, images: Tensor, change: Callable[[Tensor, slice], Tensor]) -> Tensor:
+        form = torch.contiguous_format
+        source = images.permute(0, 3, 1, 2).to(torch.float32, copy=True, memory_format=form)
+        planes = change(source, slice(None)).clamp_(0, 255)
+        planes = planes.round_().byte() if images.dtype == torch.uint8 else planes
+        return planes.permute(0, 2, 3, 1)
+
+    def _parts(self, images: Tensor) -> list[slice]:
+        return [slice(None)]
+
     def _planes(self, images: Tensor) -> Tensor:
         """float32 (B, c, h, w), contiguous."""
         return images.permute(0, 3, 1, 2).contiguous().float()
+
+    def _get(self, values: Tensor) -> np.ndarray:
+        return values.cpu().numpy()
 
     def _inside(self, boxes: np.ndarray, images: Tensor) -> Tensor:
         y = torch.arange(images.shape[2], device=self.device)
@@ -120,6 +145,10 @@ class TorchOps(Ops):
         rows, columns = (y >= top) & (y < bottom), (x >= left) & (x < right)
         inside: Tensor = rows[:, None, :, None] & columns[:, None, None, :]
         return inside  # (B, 1, h, w)
+
+
+def in_numpy(name: str, back: Callable[[np.ndarray], Any] = torch.from_numpy) -> Callable[..., Any]:
+    return lambda self, images, *given: back(getattr(self.numpy, name)(images.numpy(), *given))
 
 
 class CpuOps(TorchOps):
@@ -142,17 +171,16 @@ class CpuOps(TorchOps):
     def put(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array)
 
-    def move(self, images: Tensor, plan: MovePlan) -> Tensor:
-        return torch.from_numpy(self.numpy.move(images.numpy(), plan))
-
     def normaliser(
         self, scale: np.ndarray, bias: np.ndarray, size: int
     ) -> Callable[[Tensor], Tensor]:
         normalise = self.numpy.normaliser(scale, bias, size)
         return lambda images: torch.from_numpy(normalise(images.numpy()))
 
-    def cover(self, images: Tensor, boxes: np.ndarray) -> Tensor:
-        return torch.from_numpy(self.numpy.cover(images.numpy(), boxes))
+    move, cover, mix = in_numpy("move"), in_numpy("cover"), in_numpy("mix")
+    nearest, lookup = in_numpy("nearest"), in_numpy("lookup")
+    histogram, means = in_numpy("histogram", np.asarray), in_numpy("means", np.asarray)
+    colour, sharpen = in_numpy("colour"), in_numpy("sharpen")
 
-    def mix(self, images: Tensor, keep: np.ndarray, boxes: np.ndarray | None) -> Tensor:
-        return torch.from_numpy(self.numpy.mix(images.numpy(), keep, boxes))
+    def change(self, images: Tensor, rows: np.ndarray, act: Callable[[Tensor], Tensor]) -> None:
+        self.numpy.change(images.numpy(), rows, lambda some: act(self.put(some)).numpy())

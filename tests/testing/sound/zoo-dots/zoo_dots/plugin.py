@@ -26,3 +26,15 @@ def zoo_datasets():
             config={"shade": 40},
         )
     ]
+
+
+@zoo.hookimpl
+def zoo_augmentations():
+    return [
+        zoo.AugmentationEntry(
+            name="dim",
+            target="zoo_dots.words:Dim",
+            summary="Make images darker",
+            example="dim:0.5",
+        )
+    ]
