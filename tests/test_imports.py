@@ -17,6 +17,7 @@ HEAVY = [
     "arguments",
     [["list"], ["list", "--json"], ["list", "--datasets"], ["info", "cnn"], ["--help"], ["plugins"]]
     + [["--version"], ["train", "--help"], ["cache"], ["info", "cifar10"], ["list", "--weights"]]
+    + [["list", "--augmentations"], ["info", "trivial"]]
     + [["tune", "--help"], ["sweep", "--help"]],
     ids=" ".join,
 )
