@@ -576,3 +576,12 @@ def test_every_word_of_the_zoo_keeps_what_plugins_must_promise():
     for entry in registry().augmentations:
         check_augmentation("builtin", entry.example)
         assert f"| `{entry.name}" in page
+
+
+def test_a_plugin_with_one_of_our_words_takes_nothing_from_recipes_that_have_it(tmp_path):
+    install(SOUND / "zoo-dots", site := tmp_path / "site")
+    plugin = site / "zoo_dots" / "plugin.py"
+    plugin.write_text(plugin.read_text().replace('"dim', '"flip'))
+    with importable(site):
+        assert parse_augment(("flip",))[0].entry.provider.plugin == "builtin"
+        assert parse_augment(("dots/flip:0.5",))[0].entry.provider.plugin == "dots"

@@ -243,7 +243,9 @@ def parse_augment(words: Sequence[str]) -> tuple[Word, ...]:
 
 def _parse(word: str) -> Word:
     name, _, rest = word.partition(":")
-    entry = registry().augmentations.get(name)
+    catalog, ours = registry().augmentations, f"{BUILTIN}/{name}"
+    # A plugin with a word of that name must not end every recipe that has ours.
+    entry = catalog.get(ours if ours in catalog else name)
     whose = f"augmentation {entry.name!r} of {origin(entry)}"
     kind = resolve(entry.target, whose)
     if not (isinstance(kind, type) and issubclass(kind, Augmentation)):

@@ -101,7 +101,7 @@ class Job:
                 if found == NONE
                 else "zoo list shows models for other labels",
             )
-        cutmix = any(word.startswith("cutmix") for word in self.recipe.augment)
+        cutmix = any(word.split("/")[-1].startswith("cutmix") for word in self.recipe.augment)
         if not mixes and (self.recipe.mixup or cutmix):
             raise OptionError(f"{task} does not support mixed images", "leave out mixup and cutmix")
         if not smooths and self.recipe.label_smoothing:
