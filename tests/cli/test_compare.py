@@ -32,7 +32,7 @@ def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_command, tmp_p
     ]  # fmt: skip
     assert [row.split()[0] for row in rows] == ["cnn", "mlp", "vit", "vae"]
     first = columns(rows[0])
-    assert first[3:9] == ["1,147,914", "4.6 MB", "12/12", "2 min 30 s", "3,988", "0.213"]
+    assert first[3:9] == ["1,150,000", "4.6 MB", "12/12", "2 min 30 s", "3,988", "0.213"]
     assert first[-1] == "best"
     assert columns(rows[2])[-1] == "interrupted"
     assert sum(row.endswith("best") for row in rows) == 1

@@ -9,6 +9,7 @@ from train.test_resume import DRIVER
 
 import zoo
 from zoo_core.train.job import trainer_of
+from zoo_core.tune.report import table_of
 
 SMALL = {"train_size": 160, "test_size": 40, "image_size": 16}
 
@@ -89,6 +90,13 @@ def test_they_are_published_and_loaded_with_all_that_an_answer_needs(trained, zo
         assert "pipeline_tag" not in text and "numbers: x (pixels)" in text
     else:
         assert 'pipeline_tag: "image-classification"' in text and "11 classes, any number" in text
+
+
+def test_a_search_has_no_column_for_what_no_trial_has(tmp_path):
+    how = settings("numbers", epochs=1, subset=1.0)
+    found = zoo.tune("cnn", "synthetic", trials=1, settings=how, runs=tmp_path, quiet=True)
+    titles, rows = table_of(found.search.plan(), found.trials, 0)
+    assert "#loss" in titles and "#accuracy" not in titles and len(rows[0]) == len(titles)
 
 
 def test_mixed_images_have_mixed_labels(tmp_path):

@@ -42,7 +42,7 @@ class Summary:
     planned: int | None = None  # epochs, of a search trials; None: it is trained in one go
     trials: int | None = None  # of a search, ended
     best: Mapping[str, Any] | None = None  # the parameters of its best trial, once it is complete
-    parameters: int | None = None  # trainable
+    parameters: int | None = None  # all, frozen ones too, as `zoo list` counts them
     bytes: int | None = None
     seconds: float | None = None  # of training
     images_per_second: float | None = None
@@ -101,7 +101,7 @@ def summarize(run: Run) -> Summary:
             digest=document["dataset"].get("digest") or "",
             epochs=result.get("epochs") or (metrics[-1]["epoch"] if metrics else 0),
             planned=document["recipe"].get("epochs"),
-            parameters=sizes.get("trainable"),
+            parameters=sizes.get("total"),
             bytes=(result.get("model") or {}).get("bytes") or sizes.get("bytes"),
             seconds=number(result.get("seconds"))
             or sum(number(line.get("seconds")) or 0.0 for line in metrics)

@@ -154,7 +154,9 @@ def table_of(
         }
         note = ", ".join(word for word, true in notes.items() if true)
         rows.append(row | {"#time": duration(trial.seconds), "note": note})
-    titles = list(dict.fromkeys(title for row in rows for title in row))
+    # What no trial has, the accuracy of an autoencoder for example, is no column.
+    known = ((title, value) for row in rows for title, value in row.items())
+    titles = list(dict.fromkeys(title for title, value in known if value is not None))
     titles.sort(key=lambda title: (title == "note", title == "#time"))
     return titles, [[row.get(title) for title in titles] for row in rows]
 
