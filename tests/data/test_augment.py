@@ -28,7 +28,7 @@ from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Loader
 from zoo_core.data.ops import MovePlan, open_ops
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import AmbiguousName, OptionError, PluginError, UsageError
+from zoo_core.io.errors import OptionError, PluginError, UsageError
 from zoo_core.spec.registry import registry
 from zoo_core.torch.ops import TorchOps
 
@@ -536,14 +536,12 @@ def test_words_are_listed_with_their_plugin_and_an_example(dots):
     assert rows["rand"]["plugin"] == "builtin"
 
 
-def test_a_word_that_two_plugins_have_is_named_with_its_plugin(dots):
+def test_a_plugin_with_one_of_our_words_takes_nothing_from_recipes_that_have_it(dots):
     plugin = dots / "zoo_dots" / "plugin.py"
     plugin.write_text(plugin.read_text().replace("dim", "flip"))
-    with pytest.raises(AmbiguousName, match="augmentation 'flip' is provided by") as caught:
-        parse_augment(("flip",))
-    assert caught.value.hint == "choose one: builtin/flip or dots/flip"
-    plain, theirs = parse_augment(("builtin/flip", "dots/flip:0.1"))
+    plain, theirs = parse_augment(("flip", "dots/flip:0.1"))
     assert (plain.does, plain.prefix, theirs.prefix) == (Flip(), "flip.", "dots/flip.")
+    assert parse_augment(("builtin/flip",)) == (plain,)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -576,12 +574,3 @@ def test_every_word_of_the_zoo_keeps_what_plugins_must_promise():
     for entry in registry().augmentations:
         check_augmentation("builtin", entry.example)
         assert f"| `{entry.name}" in page
-
-
-def test_a_plugin_with_one_of_our_words_takes_nothing_from_recipes_that_have_it(tmp_path):
-    install(SOUND / "zoo-dots", site := tmp_path / "site")
-    plugin = site / "zoo_dots" / "plugin.py"
-    plugin.write_text(plugin.read_text().replace('"dim', '"flip'))
-    with importable(site):
-        assert parse_augment(("flip",))[0].entry.provider.plugin == "builtin"
-        assert parse_augment(("dots/flip:0.5",))[0].entry.provider.plugin == "dots"
