@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset
     from zoo_core.data.loader import Batch as Batch
+    from zoo_core.data.originals import LeftOut as LeftOut
+    from zoo_core.data.originals import Originals as Originals
     from zoo_core.data.preprocess import Preprocess as Preprocess
     from zoo_core.data.sources import Source as Source
     from zoo_core.io.engine import Engine as Engine
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from zoo_core.spec.entries import DatasetEntry as DatasetEntry
     from zoo_core.spec.entries import EngineEntry as EngineEntry
     from zoo_core.spec.entries import ModelEntry as ModelEntry
+    from zoo_core.spec.entries import ReaderEntry as ReaderEntry
     from zoo_core.spec.entries import TrainerEntry as TrainerEntry
     from zoo_core.spec.framework import Description as Description
     from zoo_core.spec.framework import Framework as Framework
@@ -96,6 +99,7 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",
         "zoo_core.data.loader": "Batch",
+        "zoo_core.data.originals": "LeftOut Originals",
         "zoo_core.data.preprocess": "Preprocess",
         "zoo_core.data.sources": "Source",
         "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",
@@ -103,7 +107,7 @@ __getattr__, __dir__, __all__ = lazy(
         "UsageError WeightsError ZooError",
         "zoo_core.spec.answers": "Answers ClassAnswers ClassesAnswers Figure NumberAnswers Targets",
         "zoo_core.spec.entries": "AugmentationEntry CommandEntry DatasetEntry EngineEntry "
-        "ModelEntry TrainerEntry",
+        "ModelEntry ReaderEntry TrainerEntry",
         "zoo_core.spec.framework": "Description Framework",
         "zoo_core.spec.hooks": "hookimpl",
         "zoo_core.spec.recipe": "Recipe",

@@ -90,20 +90,6 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
             tags=("grey", "benchmark"),
         ),
         zoo.DatasetEntry(
-            name="image_folder",
-            target="zoo_core.data.image_folder:image_folder",
-            summary="Your own images; write ./folder in place of a name",
-            config={
-                "path": None,
-                "image_size": None,
-                "channels": None,
-                "test_fraction": 0.2,
-                "seed": 0,
-            },
-            license="yours",
-            tags=("local",),
-        ),
-        zoo.DatasetEntry(
             name="synthetic",
             target="zoo_core.data.synthetic:synthetic",
             summary="Coloured shapes, made on the spot, for tests and first steps",
@@ -129,6 +115,20 @@ def zoo_datasets() -> list[zoo.DatasetEntry]:
             },
             license="MIT, as the zoo",
             tags=("local", "small"),
+        ),
+    ]
+
+
+@zoo.hookimpl
+def zoo_readers() -> list[zoo.ReaderEntry]:
+    return [
+        zoo.ReaderEntry(
+            name="image_folder",
+            target="zoo_core.data.image_folder:image_folder",
+            summary="A folder with a folder of images for each class, or of images without labels",
+            config={"path": None},
+            license="yours",
+            tags=("local",),
         ),
     ]
 

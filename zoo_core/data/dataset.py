@@ -1,18 +1,19 @@
-"""A dataset in memory: whole arrays of bytes, no files, no framework; and what they must be."""
+"""A dataset: splits of images and labels, no framework; and what arrays of plugins must be."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from zoo_core.data.sources import Arrays
 from zoo_core.data.targets import digest_of_targets, read_targets
 from zoo_core.io.errors import DataError
-from zoo_core.spec.answers import Targets
+from zoo_core.spec.answers import CLASS, Targets
 from zoo_core.spec.entries import DatasetEntry
 
 NAMES = ("train_images", "train_labels", "test_images", "test_labels")
@@ -22,10 +23,12 @@ NAMES = ("train_images", "train_labels", "test_images", "test_labels")
 class Split:
     """The images of one split and, unless nothing is known of them, their labels."""
 
-    images: np.ndarray  # uint8 (n, height, width, channels)
+    # uint8 (n, height, width, channels): an array, or one of data/stores.py, which is used like it
+    images: Any
     # One class: int64 (n,), a place in `classes`. Several: uint8 (n, classes). Numbers: float32
     # (n, k). None: nothing is known.
     labels: np.ndarray | None
+    names: Sequence[str] = ()  # of the images, where they have some: paths, rows of a table
 
     def __len__(self) -> int:
         return len(self.images)
@@ -46,6 +49,7 @@ class Dataset:
     mean: tuple[float, ...]  # one for each channel, of pixels in [0, 1]
     std: tuple[float, ...]
     digest: str  # sha256 of all that decides the arrays: names a dataset for caches and run.json
+    left_out: Sequence[tuple[str, str]] = ()  # (name, reason) of images that cannot be used
 
     def __repr__(self) -> str:  # not a thousand classes
         counted = f"{len(self.classes)} classes" if self.classes else "no classes"
@@ -67,6 +71,37 @@ class Dataset:
     def split(self, name: str) -> Split | None:
         """The split called "train" or "test"; None where the dataset does not have it."""
         return {"train": self.train, "test": self.test}[name]
+
+
+def new_dataset(
+    name: str,
+    entry: DatasetEntry,
+    targets: Targets,
+    splits: Mapping[str, Split],
+    digest: str,
+    left_out: Sequence[tuple[str, str]] = (),
+) -> Dataset:
+    """A dataset of the splits "train" and, unless it is empty, "test"."""
+    channels, test = splits["train"].images.shape[3], splits.get("test")
+
+    def as_used(split: Split) -> Split:
+        if split.labels is None or targets.kind != CLASS:
+            return split
+        return replace(split, labels=split.labels.astype(np.int64))
+
+    def per_channel(values: tuple[float, ...]) -> tuple[float, ...]:
+        return values if len(values) == channels else (sum(values) / len(values),) * channels
+
+    return Dataset(
+        name=name,
+        train=as_used(splits["train"]),
+        test=as_used(test) if test else None,
+        targets=targets,
+        mean=per_channel(entry.mean),
+        std=per_channel(entry.std),
+        digest=digest,
+        left_out=left_out,
+    )
 
 
 @dataclass(frozen=True)
@@ -122,11 +157,16 @@ def check_arrays(
     digests |= digest_of_targets(targets)
     if recorded and set(recorded) != set(digests):
         raise DataError("the recorded digests are those of other arrays")
-    for name, digest in {**recorded, **(entry.digests if declared else {})}.items():
+    check_digests(digests, {**recorded, **(entry.digests if declared else {})})
+    return CheckedArrays(arrays, targets, digests)
+
+
+def check_digests(digests: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raise DataError for the first digest that is not the wanted one."""
+    for name, digest in wanted.items():
         if (found := digests.get(name, "missing")) != digest:
             both = f"SHA-256 {found}, expected {digest}"
             raise DataError(f"{name} is not what it should be ({both})")
-    return CheckedArrays(arrays, targets, digests)
 
 
 def _checked_split(given: Arrays, part: str) -> dict[str, np.ndarray]:

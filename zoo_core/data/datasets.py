@@ -16,19 +16,28 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays
+from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays, new_dataset
+from zoo_core.data.originals import Originals
 from zoo_core.data.sources import Arrays, Source
+from zoo_core.data.stores import open_originals
 from zoo_core.io import tensors
 from zoo_core.io.console import say, typed
 from zoo_core.io.documents import document_digest
-from zoo_core.io.errors import DataError, UnknownName, UsageError, ZooError, check_names, os_errors
+from zoo_core.io.errors import (
+    AmbiguousName,
+    DataError,
+    UnknownName,
+    UsageError,
+    ZooError,
+    check_names,
+    os_errors,
+)
 from zoo_core.io.files import cache_dir, locked, temporary_folder
 from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
-from zoo_core.spec.answers import CLASS
-from zoo_core.spec.entries import DatasetEntry
+from zoo_core.spec.entries import DatasetEntry, ReaderEntry
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import as_reference, is_path, registry
+from zoo_core.spec.registry import as_reference, is_path, origin, registry
 
 FORMAT = 1  # of the cache file's record
 SUFFIX = ".safetensors"
@@ -45,9 +54,14 @@ class DatasetChoice:
     options: Mapping[str, Any]
 
     @property
+    def name(self) -> str:
+        """What run.json and reports call it."""
+        return Path(self.label).name if is_path(self.label) else self.label
+
+    @property
     def declared(self) -> bool:
         """Whether the entry's sizes and digests apply: they are those of the default options."""
-        return dict(self.options) == dict(self.entry.config)
+        return dict(self.options) == self.entry.options
 
     @property
     def file(self) -> Path:
@@ -84,6 +98,8 @@ def open_dataset(
     """
     choice = find_dataset(reference, {**(options or {}), **more})
     made = _made(choice)
+    if isinstance(made, Originals):
+        return open_originals(choice.name, choice.entry, choice.options, made, report)
     if isinstance(made, Mapping):
         return _dataset(choice, choice.check(made, f"{choice.label}: "))
     found = _load_cached(choice, made[0].key, report)
@@ -99,9 +115,9 @@ def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None
     catalog, reference = registry().datasets, as_reference(reference)
     given = dict(freeze(options or {}))
     label = reference
-    if is_path(reference):
-        entry = catalog.get("builtin/image_folder")
-        given["path"] = reference
+    entry: DatasetEntry
+    if reader := reader_of(reference):
+        entry, given["path"] = reader, reference
     else:
         try:
             entry = catalog.get(reference)
@@ -110,10 +126,31 @@ def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None
                 raise UnknownName(str(error), f"for the folder write ./{reference}") from None
             raise
         label = catalog.label(entry)
-    if isinstance(given.get("path"), str):
+    if is_path(given.get("path") or ""):
         given["path"] = str(Path(given["path"]).expanduser().resolve())
-    check_names(f"dataset {label!r}", given, entry.config)
-    return DatasetChoice(label, entry, {**entry.config, **given})
+    check_names(f"dataset {label!r}", given, entry.options)
+    return DatasetChoice(label, entry, {**entry.options, **given})
+
+
+def reader_of(reference: str) -> ReaderEntry | None:
+    """What can read a path, or a reference with a prefix; None: it is the name of a dataset."""
+    readers = registry().readers
+    if not is_path(reference):
+        found = [entry for entry in readers if reference.startswith(entry.prefixes)]
+        found = [entry for entry in found if entry.prefixes]
+    elif Path(reference).expanduser().is_file():
+        ending = reference.lower()
+        found = [entry for entry in readers if entry.suffixes and ending.endswith(entry.suffixes)]
+        if not found:
+            known = sorted({suffix for entry in readers for suffix in entry.suffixes})
+            hint = " ".join(["name a folder, or a file that ends in", *known])
+            raise DataError(f"{reference} is a file that no reader knows", hint)
+    else:
+        return readers.get("builtin/image_folder")
+    if len(found) > 1:
+        what = f"{reference} can be read by {' and by '.join(map(origin, found))}"
+        raise AmbiguousName(what, "ZOO_DISABLE_PLUGINS=NAME leaves one out")
+    return found[0] if found else None
 
 
 class StaleCache(DataError):
@@ -196,20 +233,22 @@ def _stem(entry: DatasetEntry) -> str:
     return entry.name if plugin == "builtin" else f"{plugin}--{entry.name}"
 
 
-def _made(choice: DatasetChoice) -> Arrays | Sequence[Source]:
-    """What the entry's target returns: arrays, or sources to get them from."""
+def _made(choice: DatasetChoice) -> Originals | Arrays | Sequence[Source]:
+    """What the entry's target returns: originals, arrays, or sources to get them from."""
     what = f"dataset {choice.label!r}"
     target = resolve(choice.entry.target, what)
     try:
-        made: Arrays | Sequence[Source] = target(**choice.options)
+        own = {name: choice.options[name] for name in choice.entry.config}
+        made: Originals | Arrays | Sequence[Source] = target(**own)
     except ZooError:
         raise
     except Exception as error:
         raise DataError(f"{what} raised {describe(error)}") from error
     sources = made if isinstance(made, list | tuple) else ()
-    if isinstance(made, Mapping) or (sources and all(isinstance(s, Source) for s in sources)):
+    given = bool(sources) and all(isinstance(source, Source) for source in sources)
+    if given or isinstance(made, Originals | Mapping):
         return made
-    raise DataError(f"{what} gave neither arrays nor a list of zoo.Source")
+    raise DataError(f"{what} gave neither zoo.Originals, nor arrays, nor a list of zoo.Source")
 
 
 def _fetched(
@@ -276,23 +315,11 @@ def _first(
 
 
 def _dataset(choice: DatasetChoice, found: CheckedArrays) -> Dataset:
-    arrays, channels = found.arrays, found.arrays["train_images"].shape[3]
-
-    def split(part: str) -> Split:
-        images, labels = arrays[f"{part}_images"], arrays.get(f"{part}_labels")
-        if labels is not None and found.targets.kind == CLASS:
-            labels = labels.astype(np.int64)
-        return Split(images, labels)
-
-    def per_channel(values: tuple[float, ...]) -> tuple[float, ...]:
-        return values if len(values) == channels else (sum(values) / len(values),) * channels
-
-    return Dataset(
-        name=Path(choice.options["path"]).name if is_path(choice.label) else choice.label,
-        train=split("train"),
-        test=split("test") if "test_images" in arrays else None,
-        targets=found.targets,
-        mean=per_channel(choice.entry.mean),
-        std=per_channel(choice.entry.std),
-        digest=document_digest([found.digests, {name: a.shape for name, a in arrays.items()}]),
-    )
+    arrays = found.arrays
+    splits = {
+        part: Split(arrays[f"{part}_images"], arrays.get(f"{part}_labels"))
+        for part in ("train", "test")
+        if f"{part}_images" in arrays
+    }
+    digest = document_digest([found.digests, {name: a.shape for name, a in arrays.items()}])
+    return new_dataset(choice.name, choice.entry, found.targets, splits, digest)

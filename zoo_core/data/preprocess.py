@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.dataset import Dataset
+from zoo_core.data.images import FITS, Form, fit_image, read_image
 from zoo_core.data.ops import LUMA, Ops, open_ops
 from zoo_core.io.errors import OptionError, check_names
 from zoo_core.spec.recipe import Rule, between, check_rules, one_of
 
-SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation")  # of a recipe
+SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation", "fit")  # of a recipe
 LARGEST = 16384  # pixels of a side
+UNSAID = {"resize": 0, "fit": "crop"}  # of to_dict: files from before these settings stay equal
 
 
 def _numbers(value: Any) -> bool:
@@ -34,6 +36,7 @@ RULES = {
     **dict.fromkeys(("size", "stored_size"), between(1, LARGEST)),
     "resize": between(0, LARGEST),
     "interpolation": one_of("bilinear", "bicubic"),
+    "fit": one_of(*FITS),
     **dict.fromkeys(("mean", "std"), Rule(_numbers, "one number for each channel")),
 }
 
@@ -50,6 +53,7 @@ class Preprocess:
     interpolation: str = "bilinear"  # or bicubic: from the stored size to `size` or `resize`
     stored_size: int = 0  # of the images in the dataset; 0: as `size`
     stored_channels: int = 0
+    fit: str = "crop"  # how an image that is not square is stored: crop, pad or stretch
 
     def __post_init__(self) -> None:
         change = partial(object.__setattr__, self)
@@ -93,9 +97,9 @@ class Preprocess:
         return cls(**record)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; `resize` only where there is one."""
+        """Plain values, for JSON; those of UNSAID only where they differ."""
         record = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
-        return {key: value for key, value in record.items() if key != "resize" or value}
+        return {key: value for key, value in record.items() if UNSAID.get(key) != value}
 
     def finisher(self, ops: Ops) -> Callable[[Any], Any]:
         """The way from stored or augmented images to what the model is given."""
@@ -145,11 +149,10 @@ class Preprocess:
             from PIL import Image
 
             image = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
-        from zoo_core.data.images import fit_image, read_image
-
+        form = Form(self.stored_size, self.stored_channels, self.fit)
         if isinstance(image, str | os.PathLike) or hasattr(image, "read"):
-            return read_image(image, *shape[1:])
-        return fit_image(image, *shape[1:])
+            return read_image(image, form)
+        return fit_image(image, form)
 
 
 def _need(ok: bool, problem: str) -> None:

@@ -119,6 +119,7 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 CACHES = {
+    "packs": "images of datasets, decoded",
     "data": "datasets, decoded and verified",
     "weights": "trained weights",
     "features": "features of frozen backbones",

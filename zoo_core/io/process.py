@@ -42,6 +42,14 @@ MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of malloc.h
 LARGEST = 2**31 - 1  # what mallopt takes
 
 
+def total_memory() -> int:
+    """Bytes of memory of this machine; 8 GB where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
+
+
 def keep_freed_memory() -> None:
     """Spare what the system takes to clear memory: a seventh of a small network's time on a CPU.
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from zoo_core.io.targets import Displayed
 from zoo_core.spec.recipe import (
     DIGEST,
+    FLAG,
     NAME,
     OPTIONS,
     TARGET,
@@ -160,6 +161,13 @@ class ModelEntry(ListedEntry, Displayed):
         return {**shapes, **self.config}
 
 
+# Options of all datasets whose images the zoo decodes, besides their own; docs/datasets.md.
+DECODED = FrozenDict(
+    image_size=None, channels=None, fit="crop", test_fraction=0.2, seed=0, store="auto",
+    strict=False,
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry(ListedEntry):
     """One set of images, with labels or without. What its target gives: docs/datasets.md."""
@@ -174,6 +182,7 @@ class DatasetEntry(ListedEntry):
     std: tuple[float, ...] = (0.5,)
     digests: Mapping[str, str] = field(default_factory=FrozenDict)  # array name -> sha256
     config: Mapping[str, Any] = field(default_factory=FrozenDict)  # options, with defaults
+    originals: bool = False  # the target gives zoo.Originals, which are stored as a model needs
     license: str = ""
     reference: str = ""
     tags: tuple[str, ...] = ()
@@ -181,6 +190,7 @@ class DatasetEntry(ListedEntry):
     rules: ClassVar[Mapping[str, Rule]] = {
         **ListedEntry.rules,
         **dict.fromkeys(("license", "reference"), TEXT),
+        "originals": FLAG,
         "classes": or_none(
             Rule(
                 lambda v: TEXTS.holds(v) and len(set(v)) == len(v) > 0, "a tuple of distinct names"
@@ -205,6 +215,28 @@ class DatasetEntry(ListedEntry):
                 isinstance(digest, str) and DIGEST.fullmatch(digest),
                 f"the digest of {name!r} must be 64 hexadecimal digits",
             )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options of the dataset, with their defaults."""
+        return {**(DECODED if self.originals else {}), **self.config}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderEntry(DatasetEntry):
+    """A kind of dataset that people bring: what `--dataset ./photos.csv` means.
+
+    Its target is called with the reference as `path` and with the options of config, and gives
+    zoo.Originals.
+    """
+
+    prefixes: tuple[str, ...] = ()  # of references that are not paths: ("hf:",)
+    suffixes: tuple[str, ...] = ()  # of files: (".csv", ".tsv")
+    originals: bool = True
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **DatasetEntry.rules, **dict.fromkeys(("prefixes", "suffixes"), TEXTS)
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DatasetEntry,
         EngineEntry,
         ModelEntry,
+        ReaderEntry,
         TrainerEntry,
     )
 
@@ -44,6 +45,14 @@ def zoo_datasets() -> Iterable[DatasetEntry]:  # type: ignore[empty-body]
     """Images for `--dataset` and `zoo data`.
 
     Return the entries. The zoo caches and verifies what their targets deliver.
+    """
+
+
+@hookspec
+def zoo_readers() -> Iterable[ReaderEntry]:  # type: ignore[empty-body]
+    """Kinds of datasets that people bring, for references such as ./photos.csv or hf:org/name.
+
+    Return the entries. Two readers of one suffix or prefix: the reference is refused, naming both.
     """
 
 

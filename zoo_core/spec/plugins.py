@@ -31,6 +31,7 @@ from zoo_core.spec.entries import (
     EngineEntry,
     ModelEntry,
     PluginRecord,
+    ReaderEntry,
     TrainerEntry,
     with_provider,
 )
@@ -48,6 +49,7 @@ Read = Callable[[str], str | None]  # one of the metadata files of a distributio
 CONTRIBUTIONS: dict[str, type] = {
     "zoo_models": ModelEntry,
     "zoo_datasets": DatasetEntry,
+    "zoo_readers": ReaderEntry,
     "zoo_trainers": TrainerEntry,
     "zoo_augmentations": AugmentationEntry,
     "zoo_manifests": str,

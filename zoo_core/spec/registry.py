@@ -18,6 +18,7 @@ from zoo_core.spec.entries import (
     ListedEntry,
     ModelEntry,
     PluginRecord,
+    ReaderEntry,
     TrainerEntry,
 )
 from zoo_core.spec.plugins import Plugins, load_plugins
@@ -94,6 +95,7 @@ class Registry:
 
         self.models: Catalog[ModelEntry] = catalog("model")
         self.datasets: Catalog[DatasetEntry] = catalog("dataset")
+        self.readers: Catalog[ReaderEntry] = catalog("reader")
         self.trainers: Catalog[TrainerEntry] = catalog("trainer")
         self.augmentations: Catalog[AugmentationEntry] = catalog("augmentation")
         self.commands: Catalog[CommandEntry] = catalog("command")

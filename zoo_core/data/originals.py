@@ -1,0 +1,150 @@
+"""Images as people keep them, before any is decoded: what readers of folders and tables give.
+
+Which images are for training and which for testing is decided from this list alone, before one of
+them is opened; so a broken image moves no other.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median_low
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from zoo_core.data.draws import permutation
+from zoo_core.data.images import FITS, GREY_MODES, Form, ImageSource, open_image
+from zoo_core.data.targets import strata
+from zoo_core.io.console import progress, say
+from zoo_core.io.errors import DataError, os_errors
+from zoo_core.spec.recipe import FLAG, Rule, between, number, one_of, or_none
+
+DEFAULT_SIZE = 64  # pixels, where neither the model nor the person says how large
+STORES = ("auto", "memory", "packed", "direct")
+RULES = {  # of the options that all originals have: DatasetEntry.options
+    "image_size": or_none(between(4, 4096)),
+    "channels": Rule(lambda v: v in (None, 1, 3), "1 or 3"),
+    "fit": one_of(*FITS),
+    "test_fraction": number(0, 1),
+    "seed": between(0, 2**63),
+    "store": one_of(*STORES),
+    "strict": FLAG,
+}
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class LeftOut(NamedTuple):
+    """An image that cannot be used, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Originals:
+    """Images with their labels, listed and not decoded.
+
+    read: gives image number i as a path, or as the bytes of an image file; threads call it. key:
+    JSON of all that decides the images and their order; when it changes, they are decoded again.
+    """
+
+    names: Sequence[str]  # one for each image, all different: a path with /, or "row 17"
+    read: Callable[[int], Path | bytes]
+    key: Any
+    labels: np.ndarray | None = None  # one row for each image; docs/datasets.md says what they are
+    classes: Sequence[str] | None = None
+    numbers: Mapping[str, str] = field(default_factory=dict)  # names of numbers -> units
+    # Which images are for "train" and "test"; {}: that is open, and `test_fraction` decides.
+    splits: Mapping[str, np.ndarray] = field(default_factory=dict)
+    left_out: Sequence[LeftOut] = ()  # by the reader: a row without a file, say
+    remarks: Sequence[str] = ()  # for people: "3 other files are ignored"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def file(self, position: int) -> ImageSource:
+        """An image as a path or an open file, for the functions of data/images.py."""
+        given = self.read(position)
+        return given if isinstance(given, Path) else InMemory(given, self.names[position])
+
+    def in_memory(self, position: int) -> InMemory:
+        """The whole file of an image, with its name."""
+        given, name = self.read(position), self.names[position]
+        if isinstance(given, Path):
+            with os_errors(f"{name} cannot be read", DataError):
+                given = given.read_bytes()
+        return InMemory(given, name)
+
+    def divided(self, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
+        """The numbers of the images for "train" and for "test"."""
+        if self.splits:
+            return {part: np.asarray(self.splits.get(part, ()), np.int64) for part in PARTS}
+        groups = strata(self.labels)
+        groups = np.zeros(len(self), np.int64) if groups is None else groups
+        named = self.labels is not None and self.labels.ndim == 1 and self.labels.dtype.kind != "f"
+        test = np.zeros(len(self), bool)
+        for group in np.unique(groups):  # in proportion from each class, the same everywhere
+            members = np.flatnonzero(groups == group)
+            wanted = int(len(members) * test_fraction + 0.5) or bool(test_fraction)
+            most = len(members) - (test_fraction < 1)
+            name = self.classes[group] if named and self.classes else ""
+            order = permutation(len(members), seed, purpose=f"test/{name}")
+            test[members[order[: min(wanted, most)]]] = True
+        return {"train": np.flatnonzero(~test), "test": np.flatnonzero(test)}
+
+    def form(self, size: int | None, channels: int | None, fit: str) -> Form:
+        """How to store these images; what nobody has decided follows from their headers."""
+        if size and channels:
+            return Form(size, channels, fit)
+        found = each(self._header, range(len(self)), "looking at images")
+        headers = [header for header in found if header]
+        if size is None:
+            sides = [min(width, height) for width, height, _ in headers]
+            size = min(median_low(sides or [DEFAULT_SIZE]), DEFAULT_SIZE)
+            say(f"Images are stored at {size} x {size} pixels; data.image_size=N changes that.")
+        modes = {mode for _, _, mode in headers}
+        grey = bool(modes) and GREY_MODES.issuperset(modes)
+        return Form(size, channels or (1 if grey else 3), fit)
+
+    def _header(self, position: int) -> tuple[int, int, str] | None:
+        try:
+            with open_image(self.file(position)) as image:
+                return *image.size, image.mode
+        except DataError:
+            return None  # decoding will say why
+
+
+PARTS = ("train", "test")
+
+
+class InMemory(io.BytesIO):
+    """The bytes of an image file, with a name for what is wrong with them."""
+
+    def __init__(self, data: Any, name: str) -> None:
+        super().__init__(data)
+        self.name = name
+
+
+def each(function: Callable[[T], R], items: Sequence[T], label: str) -> Iterator[R]:
+    """Apply a function to all items, some at a time, in order, with a progress bar."""
+    with workers() as pool, progress(label, len(items)) as advance:
+        for result in pool.map(function, items):
+            advance(1)
+            yield result
+
+
+@contextmanager
+def workers() -> Iterator[ThreadPoolExecutor]:
+    """Threads that read and decode images: files and Pillow let others run meanwhile."""
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore")  # Pillow's remarks on odd files; what counts is an error
+        yield pool
