@@ -208,15 +208,21 @@ def attention(run: Any, image: Any, *, device: str = "auto") -> Attention:
 
 
 def evaluate(
-    run: str | Path, dataset: str | Path = "", *, split: str = "test", device: str = "auto"
+    run: str | Path,
+    dataset: str | Path = "",
+    *,
+    split: str = "test",
+    options: Mapping[str, Any] | None = None,
+    device: str = "auto",
 ) -> dict[str, Any]:
     """Loss, accuracy, accuracy per class and confusion matrix of a run or of weights.
 
-    A model with another task has that task's figures, and the accuracy only if it classifies.
+    A model with another task has that task's figures, and the accuracy only if it classifies. A
+    folder without train and test folders is measured whole. options: of the data.
     """
     from zoo_core.use.predict import evaluate_run
 
-    return evaluate_run(run, dataset, split=split, device=device)
+    return evaluate_run(run, dataset, split=split, options=options, device=device)
 
 
 def generate(
@@ -236,7 +242,9 @@ def generate(
     return source.sample(count, seed, condition).images
 
 
-def predict(run: Any, images: Any, *, top: int = 5, device: str = "auto") -> Predictions:
+def predict(
+    run: Any, images: Any, *, top: int = 5, strict: bool = False, device: str = "auto"
+) -> Predictions:
     """The most likely classes of images.
 
         zoo.predict("cnn", "cat.jpg")[0].classes
@@ -245,7 +253,8 @@ def predict(run: Any, images: Any, *, top: int = 5, device: str = "auto") -> Pre
     run: a run, weights, or a model that `zoo.load` returned, which stays on its device. images: one
     image or several. An image is a path, an address (http, https), the bytes of an image file, a
     file opened with "rb", a PIL image, or a uint8 array (h, w, c); a folder, or an array of four
-    dimensions, is several.
+    dimensions, is several. Of several, those that cannot be read are in `left_out` of the result;
+    strict: they are an error.
     """
     from zoo_core.use.predict import predict_images
 
@@ -256,4 +265,5 @@ def predict(run: Any, images: Any, *, top: int = 5, device: str = "auto") -> Pre
         several = images.ndim == 4
     else:
         several = isinstance(images, Iterable)
-    return predict_images(run, list(images) if several else [images], top=top, device=device)
+    given = list(images) if several else [images]
+    return predict_images(run, given, top=top, strict=strict, device=device)

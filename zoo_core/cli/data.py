@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import asdict
 from itertools import groupby, zip_longest
 from pathlib import Path
@@ -16,6 +15,7 @@ from zoo_core.cli.options import (
     PATH,
     complete_datasets,
     confirm,
+    data_options,
     free_name,
     output_option,
     set_option,
@@ -28,7 +28,7 @@ from zoo_core.data.datasets import cached, find_dataset, open_dataset
 from zoo_core.data.sheets import write_sheet
 from zoo_core.data.targets import strata
 from zoo_core.io.console import size, typed
-from zoo_core.io.errors import DataError, OptionError, UsageError, os_errors
+from zoo_core.io.errors import DataError, UsageError, os_errors
 from zoo_core.spec.registry import origin, plugin_of, registry
 
 name_argument = click.argument("name", shell_complete=complete_datasets)
@@ -93,7 +93,7 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
       zoo data fetch cifar10 --from cifar-10-binary.tar.gz
       zoo data fetch ./my_images --set image_size=48
     """
-    options = parsed(assignments)
+    options = data_options(assignments)
     rows = []
     for name in names:
         data = open_dataset(name, options, source=source)
@@ -226,7 +226,7 @@ def show(
     Example:
       zoo data show ./my_images -o sheet.png --n 30 --split train
     """
-    data = open_dataset(name, parsed(assignments))
+    data = open_dataset(name, data_options(assignments))
     split = split or ("train" if data.test is None else "test")
     chosen = data.split(split)
     if chosen is None:
@@ -253,19 +253,6 @@ def one_of_each(split: Split, count: int) -> list[int]:
     classes = [list(alike) for _, alike in groupby(by_group, key=groups.__getitem__)]
     turns = (position for turn in zip_longest(*classes) for position in turn)
     return [position for position in turns if position is not None][:count]
-
-
-def parsed(assignments: tuple[str, ...]) -> dict[str, Any]:
-    """`option=value` texts, with numbers, true, false and null understood as in JSON."""
-    options: dict[str, Any] = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise OptionError(f"--set {text} has no value", "write --set image_size=64")
-        options[name.removeprefix("data.")] = value
-        with suppress(ValueError):
-            options[name.removeprefix("data.")] = json.loads(value)
-    return options
 
 
 def shape(side: Any, channels: Any) -> str | None:

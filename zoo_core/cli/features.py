@@ -12,7 +12,7 @@ import click
 
 from zoo_core.cli import options
 from zoo_core.cli.output import Answer, group, note, print_fields, print_table
-from zoo_core.data.datasets import open_dataset
+from zoo_core.data.datasets import lasting
 from zoo_core.data.features import FeatureFile, beyond, export_features, find_features, kept
 from zoo_core.io.blocks import Progress
 from zoo_core.io.console import size
@@ -162,11 +162,11 @@ def compute(
         able = [one.name for one in registry().models if "backbone" in one.capabilities]
         raise UsageError(f"model {model!r} has no frozen backbone", f"these do: {', '.join(able)}")
     recipe = override(choose_recipe(entry, "default"), parse_settings(assignments, entry))
-    from zoo_core.train.builder import build_job, lasting
+    from zoo_core.train.builder import build_job, open_data
     from zoo_core.train.display import open_display
 
     display = open_display(quiet)
-    data = open_dataset(lasting(dataset or entry.dataset), recipe.data, report=display.say)
+    data, recipe = open_data(entry, recipe, lasting(dataset or entry.dataset), display.say)
     job = build_job(entry, recipe, data, display, device=device)
     rows = [about(FeatureFile(path)) for path in job.trainer.prepare(job)]
     lines = [f"{row['id']}  {row['dataset']} {row['split']} {row['view']}" for row in rows]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import chain, count
 from pathlib import Path
@@ -14,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from zoo_core.cli.output import note
-from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.io.errors import OptionError, UsageError, ZooError
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 Decorator = Callable[[Any], Any]
@@ -169,3 +171,16 @@ def matches(text: str, name: str, *words: str) -> bool:
     if any(letter in text for letter in "*?["):
         return fnmatchcase(name, text)
     return any(text.lower() in word.lower() for word in (name, *words))
+
+
+def data_options(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """`option=value` texts, with numbers, true, false and null understood as in JSON."""
+    options: dict[str, Any] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(f"--set {text} has no value", "write --set image_size=64")
+        options[name.removeprefix("data.")] = value
+        with suppress(ValueError):
+            options[name.removeprefix("data.")] = json.loads(value)
+    return options

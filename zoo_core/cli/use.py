@@ -10,12 +10,14 @@ import click
 
 from zoo_core.cli.options import (
     complete_trained,
+    data_options,
     device_option,
     output_option,
     run_argument,
     runs_option,
+    set_option,
 )
-from zoo_core.cli.output import Answer, command, print_fields, print_table
+from zoo_core.cli.output import Answer, command, note, print_fields, print_table
 from zoo_core.io.console import figure, label, percent, progress, size
 from zoo_core.io.errors import os_errors
 from zoo_core.io.targets import resolve
@@ -27,22 +29,30 @@ STEPS = 8  # of an interpolation
 @command()
 @run_argument
 @click.option("--dataset", default="",
-              help="Evaluate on this dataset instead; it must have the same classes.")  # fmt: skip
+              help="Evaluate on this dataset instead; the run must know its classes.")  # fmt: skip
 @click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
+@set_option("An option of the data, such as data.seed=1.", "OPTION=VALUE")
 @device_option
 @runs_option
-def evaluate_command(run: str, dataset: str, split: str, device: str, runs: Path | None) -> Answer:
+def evaluate_command(
+    run: str, dataset: str, split: str, assignments: tuple[str, ...], device: str,
+    runs: Path | None,
+) -> Answer:  # fmt: skip
     """Measure a trained run: loss, accuracy and the other metrics of its task.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
+    Another folder may lack some of the classes. Without train and test folders it is measured
+    whole.
 
     Examples:
       zoo evaluate latest
+      zoo evaluate latest --dataset ./new_photos
       zoo evaluate runs/cnn-cifar10-20261116T101500Z --split train
     """
     from zoo_core.use.predict import evaluate_run
 
-    figures = evaluate_run(run, dataset, split=split, device=device, runs=runs)
+    options = data_options(assignments)
+    figures = evaluate_run(run, dataset, split=split, options=options, device=device, runs=runs)
 
     def show() -> None:
         images = f"{figures['images']:,} images of {split}"
@@ -78,15 +88,17 @@ def by_class(scores: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
 @run_argument
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Classes shown.")
+@click.option("--strict", is_flag=True, help="Stop at an image that cannot be read.")
 @device_option
 @runs_option
 def predict_command(
-    run: str, images: tuple[str, ...], top: int, device: str, runs: Path | None
+    run: str, images: tuple[str, ...], top: int, strict: bool, device: str, runs: Path | None
 ) -> Answer:
     """Say what is in images: classes, or numbers.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
-    An IMAGE is a file, a folder of files, or an address (http or https).
+    An IMAGE is a file, a folder of files, or an address (http or https). Of several images,
+    those that cannot be read are left out and named.
 
     Examples:
       zoo predict latest cat.jpg https://example.org/dog.png
@@ -94,11 +106,18 @@ def predict_command(
     """
     from zoo_core.use.predict import predict_images
 
-    predictions = predict_images(run, images, top=top, device=device, runs=runs)
+    predictions = predict_images(run, images, top=top, strict=strict, device=device, runs=runs)
     document = [{"image": one.image, **one.answer} for one in predictions]
+    document += [{"image": one.name, "error": one.reason} for one in predictions.left_out]
     rows = [[one.image, *one.words] for one in predictions]
     columns = ["image", *(f"{n}." for n in range(1, len(rows[0])))]
-    return Answer(document, lambda: print_table(columns, rows))
+
+    def show() -> None:
+        print_table(columns, rows)
+        for _, reason in predictions.left_out:
+            note(f"Left out: {reason}")
+
+    return Answer(document, show)
 
 
 @command()

@@ -32,6 +32,11 @@ class Augmentation:
 
     resizes: ClassVar[bool] = False  # True: it has a field `size`, and gives images of that size
 
+    @property
+    def stored(self) -> int:
+        """Pixels that a side of stored images should have for it; 0: it does not matter."""
+        return getattr(self, "size", 0) if self.resizes else 0
+
     def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
         """The changed images of a batch.
 
@@ -100,6 +105,10 @@ class ResizedCrop(Augmentation):
     resizes = True
     size: int = limited(*PIXELS)
     scale: tuple[float, float] = limited(0.001, 1, (0.08, 1.0))
+
+    @property
+    def stored(self) -> int:
+        return round(self.size * 8 / 7)  # 256 for 224, as is usual: parts are enlarged less
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """Left, top, width, height of the parts, inside the image."""

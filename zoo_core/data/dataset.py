@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
+from zoo_core.data.images import Form, fit_image
 from zoo_core.data.sources import Arrays
 from zoo_core.data.targets import digest_of_targets, read_targets
 from zoo_core.io.errors import DataError
@@ -169,14 +171,30 @@ def check_digests(digests: Mapping[str, str], wanted: Mapping[str, str]) -> None
             raise DataError(f"{name} is not what it should be ({both})")
 
 
+def squared(arrays: dict[str, np.ndarray], fit: str) -> dict[str, np.ndarray]:
+    """Arrays whose images are square: as a file with the same pixels would be stored."""
+    _, height, width, channels = arrays["train_images"].shape
+    if height == width:
+        return arrays
+    form = Form(min(height, width) if fit == "crop" else max(height, width), channels, fit)
+
+    def fitted(image: np.ndarray) -> np.ndarray:
+        return fit_image(Image.fromarray(image[:, :, 0] if channels == 1 else image), form)
+
+    return {
+        name: np.stack([*map(fitted, array)]) if name.endswith("_images") else array
+        for name, array in arrays.items()
+    }
+
+
 def _checked_split(given: Arrays, part: str) -> dict[str, np.ndarray]:
     name = f"{part}_images"
     images = np.asarray(given[name])
     if images.ndim == 3:  # grey
         images = images[..., None]
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != images.shape[2]:
+    if images.dtype != np.uint8 or images.ndim != 4:
         found = f"{images.dtype} of shape {images.shape}"
-        raise DataError(f"{name} is {found}, and must be uint8 (n, size, size, channels)")
+        raise DataError(f"{name} is {found}, and must be uint8 (n, height, width, channels)")
     if not images.size:
         raise DataError(f"{name} is empty")
     arrays = {name: np.ascontiguousarray(images)}

@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays, new_dataset
+from zoo_core.data.dataset import (
+    CheckedArrays,
+    Dataset,
+    Split,
+    check_arrays,
+    new_dataset,
+    squared,
+)
+from zoo_core.data.images import FITS
 from zoo_core.data.originals import Originals
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.data.stores import open_originals
@@ -86,28 +94,29 @@ def open_dataset(
     *,
     source: Path | None = None,
     fetch: bool = True,
+    fit: str = FITS[0],
     report: Report = say,
     **more: Any,
 ) -> Dataset:
-    """The images of a dataset in memory, verified.
+    """The images of a dataset, verified.
 
-    reference: a name of `zoo data list`, `plugin/name`, or a path to a folder of images. options,
-    more: those of the dataset, see `zoo data info NAME`. source: files that the user has, read
-    unless the cache has the dataset. fetch: whether the network may be used. report: called with
-    lines for people.
+    reference: a name of `zoo data list`, `plugin/name`, a path to a folder of images, or whatever
+    else a reader knows. options, more: those of the dataset, see `zoo data info NAME`. source:
+    files that the user has, read unless the cache has the dataset. fetch: whether the network may
+    be used. fit: how arrays that are not square become so. report: called with lines for people.
     """
     choice = find_dataset(reference, {**(options or {}), **more})
     made = _made(choice)
     if isinstance(made, Originals):
         return open_originals(choice.name, choice.entry, choice.options, made, report)
     if isinstance(made, Mapping):
-        return _dataset(choice, choice.check(made, f"{choice.label}: "))
+        return _dataset(choice, choice.check(made, f"{choice.label}: "), fit)
     found = _load_cached(choice, made[0].key, report)
     if found is None:
         found = _fetched(choice, made, source and Path(source), fetch, report)
     elif source is not None:
         report(f"{choice.label} is in the cache already, {source} is not needed: {choice.file}")
-    return _dataset(choice, found)
+    return _dataset(choice, found, fit)
 
 
 def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None) -> DatasetChoice:
@@ -151,6 +160,12 @@ def reader_of(reference: str) -> ReaderEntry | None:
         what = f"{reference} can be read by {' and by '.join(map(origin, found))}"
         raise AmbiguousName(what, "ZOO_DISABLE_PLUGINS=NAME leaves one out")
     return found[0] if found else None
+
+
+def lasting(reference: str | Path) -> str:
+    """A dataset's reference that means the same in other folders: a run is used there too."""
+    reference = as_reference(reference)
+    return str(Path(reference).expanduser().absolute()) if is_path(reference) else reference
 
 
 class StaleCache(DataError):
@@ -314,12 +329,14 @@ def _first(
     raise DataError(f"{choice.label} could not be fetched. Tried:{tried}", hint)
 
 
-def _dataset(choice: DatasetChoice, found: CheckedArrays) -> Dataset:
-    arrays = found.arrays
+def _dataset(choice: DatasetChoice, found: CheckedArrays, fit: str) -> Dataset:
+    arrays, digests = squared(found.arrays, fit), found.digests
+    if arrays is not found.arrays:
+        digests = {**digests, "fit": fit}
     splits = {
         part: Split(arrays[f"{part}_images"], arrays.get(f"{part}_labels"))
         for part in ("train", "test")
         if f"{part}_images" in arrays
     }
-    digest = document_digest([found.digests, {name: a.shape for name, a in arrays.items()}])
+    digest = document_digest([digests, {name: a.shape for name, a in arrays.items()}])
     return new_dataset(choice.name, choice.entry, found.targets, splits, digest)

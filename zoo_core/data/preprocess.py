@@ -133,12 +133,13 @@ class Preprocess:
         channels_last: bool = False,
     ) -> Any:
         """The same for several images: float32 (B, c, h, w)."""
-        stored = np.stack([self._stored(image) for image in images])
+        stored = np.stack([self.stored(image) for image in images])
         ops = open_ops(backend, device, channels_last)
         images, _ = ops.place(stored, np.arange(len(stored)))
         return self.finisher(ops)(images)
 
-    def _stored(self, image: Any) -> np.ndarray:
+    def stored(self, image: Any) -> np.ndarray:
+        """An image as a dataset would keep it: uint8 (stored_size, stored_size, channels)."""
         shape = (self.stored_size, self.stored_size, self.stored_channels)
         if isinstance(image, np.ndarray):
             image = image[:, :, None] if image.ndim == 2 else image

@@ -19,6 +19,7 @@ from zoo_core.report.text import Facts
 from zoo_core.use.predict import Attention
 
 COLUMNS, WIDE, HIGH, INCH = 8, 1.08, 1.36, 1.22  # of a grid: images, and what one takes of each
+LINE = 0.14  # that a third line below an image adds
 MARKERS = "os^DvPX*<"  # with twelve colours they tell a hundred classes apart
 NAMED = len(MARKERS) * len(look.CLASS_COLOURS)
 SIDE = 4.8  # inches of a panel of codes
@@ -40,32 +41,36 @@ def draw_grid(
         told = f"{look.short(facts.classes[guess], 13)}, {100 * probabilities[i].max():.0f} %"
         if labels is not None and wrong[i]:
             told += f"\nis {look.short(facts.classes[labels[i]], 15)}"
+        if facts.names:
+            told += f"\n{look.short(Path(facts.names[chosen[i]]).name, 18)}"
         captions.append(told)
-    rows = int(PAGE / look.DPI / (INCH * HIGH))
+    high = HIGH + LINE * bool(facts.names)
+    rows = int(PAGE / look.DPI / (INCH * high))
     parts = pages(path, len(images), COLUMNS * rows)
     for number, (file, part) in enumerate(parts, 1):
         told = page_title(title, number, len(parts))
-        _draw_page(file, images[part], captions[part], framed[part], told)
+        _draw_page(file, images[part], captions[part], framed[part], told, high)
     return [file for file, _ in parts]
 
 
 def _draw_page(
-    path: Path, images: np.ndarray, captions: Sequence[str], framed: np.ndarray, title: str
-) -> None:
+    path: Path, images: np.ndarray, captions: Sequence[str], framed: np.ndarray, title: str,
+    high: float,
+) -> None:  # fmt: skip
     columns = min(COLUMNS, len(images))
     rows = math.ceil(len(images) / columns)
     # One axis for all, where an image has side 1: forty small ones would take seconds to lay out.
-    figure, (axes,) = look.new_figure(INCH * WIDE * columns, INCH * HIGH * rows + 0.4, title)
+    figure, (axes,) = look.new_figure(INCH * WIDE * columns, INCH * high * rows + 0.4, title)
     axes.set_axis_off()
     for i, image in enumerate(images):
-        x, y = WIDE * (i % columns), HIGH * (i // columns)
+        x, y = WIDE * (i % columns), high * (i // columns)
         _show_image(axes, image, 255, x, y)
         colour = look.MISTAKE if framed[i] else look.INK
         if framed[i]:
             axes.add_patch(Rectangle((x, y), 1, 1, fill=False, color=colour, linewidth=3))
         axes.text(x + 0.5, y + 1.05, captions[i], ha="center", va="top", color=colour, fontsize=8.5)
     axes.set_xlim(-0.02, WIDE * columns - 0.05)
-    axes.set_ylim(HIGH * rows, -0.02)
+    axes.set_ylim(high * rows, -0.02)
     look.save(figure, path)
 
 

@@ -14,9 +14,10 @@ from zoo_core.data.sheets import first_page
 from zoo_core.io.console import duration, figure, label, percent, typed
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
-from zoo_core.spec.answers import CLASSES, Targets
+from zoo_core.spec.answers import CLASS, CLASSES, Targets
 from zoo_core.spec.settings import what_it_sets
 
+SHOWN = 32  # images in a grid, lines of a list
 HARDWARE = ("device", "processor")
 SAMPLES = re.compile(r"samples-(\d+)\.png")  # of an epoch; training itself writes them
 # The plots that a report can have, and what is said about them where they cannot be seen.
@@ -50,6 +51,7 @@ class Facts:
     targets: Targets
     values: np.ndarray | None  # (n, targets), of the test split: probabilities, or numbers
     labels: np.ndarray | None  # of the test split
+    names: Sequence[str]  # of its images, where they have some
     remarks: list[str]  # what had to be left out, and why
 
     @property
@@ -83,6 +85,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         "Plots": [
             *([caption + "the true class."] if "predictions.png" in drawn else ()),
             *show("predictions.png", "mistakes.png"),
+            *mistakes(facts),
             *plots_of_others(facts.run),
         ],
         "Hyper-parameters": [
@@ -92,6 +95,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         ],
         "Structure": structure(facts),
         "Reproduce": reproduce(facts),
+        "Images left out": left_out(facts.document["dataset"].get("left_out") or ()),
         "Left out": facts.remarks,
     }
     parts = opening(facts)
@@ -181,6 +185,35 @@ def several_tables(facts: Facts) -> list[str]:
 
 def _precision(one: Mapping[str, float] | None) -> float:
     return one["average_precision"] if one else 0.0
+
+
+def mistakes(facts: Facts) -> list[str]:
+    """The files of the mistakes that the model was surest of."""
+    if facts.targets.kind != CLASS or not facts.names or facts.values is None:
+        return []
+    rows = [
+        (f"`{facts.names[i]}`", plain(facts.classes[facts.values[i].argmax()]),
+         percent(float(facts.values[i].max())), plain(facts.classes[facts.labels[i]]))
+        for i in surest_mistakes(facts)[:SHOWN]
+        if facts.labels is not None
+    ]  # fmt: skip
+    return [table(rows, ("file", "predicted", "#probability", "class"))] if rows else []
+
+
+def surest_mistakes(facts: Facts) -> np.ndarray:
+    """The numbers of the test images that are taken for something else, the surest first."""
+    if facts.values is None or facts.labels is None:
+        return np.arange(0)
+    wrong = np.flatnonzero(facts.values.argmax(1) != facts.labels)
+    return wrong[np.argsort(-facts.values[wrong].max(1), kind="stable")]
+
+
+def left_out(found: Sequence[tuple[str, str]]) -> list[str]:
+    """The images that could not be used."""
+    lines = [f"- {plain(reason)}" for _, reason in found[:SHOWN]]
+    if len(found) > SHOWN:
+        lines.append(f"- and {len(found) - SHOWN:,} more; run.json names them all")
+    return ["\n".join(lines)] if lines else []
 
 
 def plots_of_others(run: Run) -> list[str]:

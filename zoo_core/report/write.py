@@ -7,6 +7,7 @@ report. What the report says is in text.py, what its plots look like in plots.py
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from zoo_core.io.errors import UnknownName, ZooError, os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import read
-from zoo_core.report.text import PLOTS, Facts, markdown
+from zoo_core.report.text import PLOTS, SHOWN, Facts, markdown, surest_mistakes
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import class_scores, curves_of, final_scores, reading, summarize
 from zoo_core.spec.answers import CLASS, CLASSES, Targets
@@ -30,7 +31,6 @@ from zoo_core.spec.registry import registry
 from zoo_core.use.generate import sampler_of, to_pixels
 from zoo_core.use.load import as_input, capability, load
 
-SHOWN = 32  # images in a grid
 RECONSTRUCTED = 24  # images and their reconstructions
 COLUMNS = 8
 CODES = 2000  # images whose codes are laid out in the plane
@@ -64,10 +64,12 @@ def read_facts(run: Run) -> Facts:
     """Everything in the files of the run, read once."""
     remarks: list[str] = []
     values = labels = None
+    names: list[str] = []
     if run.predictions_file.exists():
         try:
             arrays = read(run.predictions_file.read_bytes())
             values, labels = arrays["probabilities"], arrays.get("labels")
+            names = json.loads(bytes(arrays["names"])) if "names" in arrays else []
         except Exception as error:  # whatever is wrong with the file, the rest can be told
             remarks.append(f"predictions.safetensors cannot be read: {describe(error)}.")
     summary = summarize(run)
@@ -91,7 +93,7 @@ def read_facts(run: Run) -> Facts:
         rates = [(line["epoch"], line["lr"]) for line in metrics if line.get("lr") is not None]
     return Facts(
         run, document, summary, scores, curves, rates, classes, confusion, targets, values,
-        labels, remarks,
+        labels, names, remarks,
     )  # fmt: skip
 
 
@@ -192,8 +194,8 @@ class Plotter:
         self.draw("predictions.png", draw_grid, split.images[some], facts, some, title)
         if labels is None:
             return
-        wrong = np.flatnonzero(values.argmax(1) != labels)
-        sure = wrong[np.argsort(-values[wrong].max(1), kind="stable")][:SHOWN]
+        wrong = surest_mistakes(facts)
+        sure = wrong[:SHOWN]
         if len(sure):
             those = f"the {len(sure)} surest of {len(wrong):,}" if len(sure) < len(wrong) else "all"
             title = f"{facts.title}: {those} mistakes"
@@ -288,4 +290,5 @@ def said_and_true(facts: Facts, image: int) -> str:
         said = said >= np.array(facts.targets.thresholds or (0.5,))
     told = facts.targets.caption(said)
     true = "" if facts.labels is None else facts.targets.caption(facts.labels[image])
-    return told if true in ("", told) else f"{told} | is {true}"
+    told = told if true in ("", told) else f"{told} | is {true}"
+    return f"{Path(facts.names[image]).name}: {told}" if facts.names else told

@@ -19,7 +19,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from zoo_core.data.datasets import open_dataset
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io import errors
 from zoo_core.io.errors import Finding, ZooError, did_you_mean
@@ -32,7 +31,7 @@ from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import merge, override
 from zoo_core.testing.checks import Skipped, check_signature
-from zoo_core.train.builder import build_job
+from zoo_core.train.builder import build_job, open_data
 from zoo_core.train.display import Display
 from zoo_core.train.job import Job, honoured, trainer_of
 from zoo_core.train.runner import train
@@ -95,7 +94,9 @@ def job_of(model: str, /, **settings: Any) -> Job:
 
 def _job(entry: ModelEntry, recipe: Recipe, dataset: str, settings: Mapping[str, Any]) -> Job:
     recipe = override(recipe, settings)
-    return build_job(entry, recipe, open_dataset(dataset, recipe.data), Display(quiet=True))
+    display = Display(quiet=True)
+    data, recipe = open_data(entry, recipe, dataset, display.say)
+    return build_job(entry, recipe, data, display)
 
 
 def _brief_job(entry: ModelEntry, options: Mapping[str, Any], **more: Any) -> Job:

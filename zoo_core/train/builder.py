@@ -6,6 +6,7 @@ import platform
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -16,19 +17,22 @@ from typing import Any
 import numpy as np
 
 from zoo_core import __version__
+from zoo_core.data.augment import parse_augment
 from zoo_core.data.dataset import Dataset
+from zoo_core.data.datasets import find_dataset, open_dataset
 from zoo_core.data.draws import subset_indices, train_validation
+from zoo_core.data.images import FITS
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.data.targets import strata
-from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.io.errors import DataError, UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.runs.run import FORMAT, Directory, Run
-from zoo_core.spec.answers import NUMBERS
+from zoo_core.spec.answers import CLASS, NUMBERS
 from zoo_core.spec.entries import ModelEntry, Provider
 from zoo_core.spec.framework import check_options
 from zoo_core.spec.plugins import CORE
 from zoo_core.spec.recipe import Recipe, freeze
-from zoo_core.spec.registry import as_reference, is_path, registry
+from zoo_core.spec.registry import registry
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, honoured, refuse_ignored, trainer_of
@@ -53,6 +57,7 @@ def build_job(
     """
     trainer, events = trainer_of(entry), Events(display.warn)
     refuse_ignored(entry, trainer, recipe)
+    check_classes(data)
     parts = parts_of(data, recipe)
     if (labels := data.train.labels) is not None:
         data = replace(data, targets=data.targets.fitted(labels[parts[0]]))
@@ -80,6 +85,24 @@ def build_job(
     return job
 
 
+def check_classes(data: Dataset) -> None:
+    """Refuse images that teach nothing: none at all, or of one class only."""
+    labels, names = data.train.labels, data.classes
+    if not len(data.train):
+        raise DataError(f"{data.name} has no images to train on", "it has test images only")
+    if data.targets.kind != CLASS or labels is None:
+        return
+    if len(names) == 1:
+        hint = "add a folder for a second class, or name the folder with the images themselves "
+        hint += "if they need no labels"
+        raise DataError(f"{data.name} has one class only, {names[0]!r}", hint)
+    counts = np.bincount(labels, minlength=len(names))
+    if data.train.names and not counts.all():
+        missing = ", ".join(name for name, count in zip(names, counts, strict=True) if not count)
+        what = f"{data.name} has no images to train on of the class {missing}"
+        raise DataError(what, "add some, or remove the class from the test images")
+
+
 def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
     """Indices into the training split: what is trained on, what is kept for validation."""
     labels = strata(data.train.labels)
@@ -89,16 +112,30 @@ def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
     return train_validation(indices, recipe.validation_fraction, recipe.seed, labels)
 
 
-def lasting(reference: str | Path) -> str:
-    """A dataset's reference that means the same in other folders: a run is used there too."""
-    reference = as_reference(reference)
-    return str(Path(reference).expanduser().absolute()) if is_path(reference) else reference
+def open_data(
+    entry: ModelEntry, recipe: Recipe, reference: str | Path, say: Callable[[str], None]
+) -> tuple[Dataset, Recipe]:
+    """The images as a model needs them, and the recipe with what that decided.
+
+    A model with a fixed input decides the size at which images are stored; others leave it open.
+    """
+    wanted = wanted_preprocess(entry, recipe)
+    fit = wanted.get("fit") or recipe.data.get("fit") or FITS[0]
+    data_options = dict(recipe.data)
+    originals = find_dataset(reference, recipe.data).entry.originals
+    if originals:
+        words = [word.does for word in parse_augment(recipe.augment)]
+        needed = [wanted.get("size", 0), wanted.get("resize", 0), *(w.stored for w in words)]
+        data_options = {"image_size": max(needed) or None, **data_options, "fit": fit}
+    data = open_dataset(reference, data_options, fit=fit, report=say)
+    if originals:
+        data_options |= {"image_size": data.image_size, "channels": data.channels}
+    preprocess = {**recipe.preprocess, **({"fit": fit} if fit != FITS[0] else {})}
+    return data, replace(recipe, data=data_options, preprocess=preprocess)
 
 
-def fit_to_data(
-    entry: ModelEntry, recipe: Recipe, data: Dataset
-) -> tuple[dict[str, Any], Preprocess]:
-    """The model's options and the preprocessing: the data decides what nobody has set."""
+def wanted_preprocess(entry: ModelEntry, recipe: Recipe) -> dict[str, Any]:
+    """What the person and the model say of the preprocessing; the data decides the rest."""
     wanted = dict(recipe.preprocess)
     if "preprocess" in entry.capabilities:
         give = capability(entry, "preprocess")
@@ -106,7 +143,14 @@ def fit_to_data(
     for option, setting in (("image_size", "size"), ("in_channels", "channels")):
         if option in recipe.model:
             wanted.setdefault(setting, recipe.model[option])
-    preprocess = Preprocess.for_dataset(data, wanted)
+    return wanted
+
+
+def fit_to_data(
+    entry: ModelEntry, recipe: Recipe, data: Dataset
+) -> tuple[dict[str, Any], Preprocess]:
+    """The model's options and the preprocessing: the data decides what nobody has set."""
+    preprocess = Preprocess.for_dataset(data, wanted_preprocess(entry, recipe))
     shapes = {"image_size": preprocess.size, "in_channels": preprocess.channels}
     outputs = len(data.targets.names)
     if entry.num_classes is not None and outputs:
@@ -160,6 +204,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "digest": data.digest,
             "classes": data.classes,
             **({"targets": data.targets.to_dict()} if data.targets.to_dict() else {}),
+            **({"left_out": data.left_out} if data.left_out else {}),
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
             "test": len(data.test or ()),

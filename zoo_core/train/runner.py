@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.datasets import open_dataset
+from zoo_core.data.datasets import lasting
 from zoo_core.io.console import duration, named, typed
 from zoo_core.io.errors import Interrupted, TrainingError, WeightsError, ZooError, signal_of
 from zoo_core.io.process import process
@@ -26,7 +26,7 @@ from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
 from zoo_core.spec.settings import as_typed, choose_recipe, override
-from zoo_core.train.builder import begin_run, build_job, check_same, lasting
+from zoo_core.train.builder import begin_run, build_job, check_same, open_data
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
@@ -88,7 +88,7 @@ def train(
     refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
     display = open_display(quiet)
     reference = lasting(dataset or entry.dataset)
-    data = open_dataset(reference, chosen.data, report=display.say)
+    data, chosen = open_data(entry, chosen, reference, display.say)
     job = build_job(
         entry, chosen, data, display, device=device, runs=runs,
         checkpoint_seconds=checkpoint_seconds,
@@ -123,7 +123,7 @@ def resume(
         return done
     entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
     recipe = Recipe(**document["recipe"])
-    data = open_dataset(document["dataset"]["reference"], recipe.data, report=display.say)
+    data, recipe = open_data(entry, recipe, document["dataset"]["reference"], display.say)
     device = device or document["environment"]["device"]
     check_same(run, data, entry, device, display)
     job = build_job(
@@ -290,6 +290,8 @@ def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
     tensors = {"probabilities": probabilities.astype(np.float32)}
     if job.dataset.test and job.dataset.test.labels is not None:
         tensors["labels"] = job.dataset.test.labels
+    if job.dataset.test and job.dataset.test.names:
+        tensors["names"] = np.frombuffer(json.dumps(job.dataset.test.names).encode(), np.uint8)
     write(run.predictions_file, tensors)
     return {"test": figures, "inference_ms_per_image": round(ms, 4)}
 

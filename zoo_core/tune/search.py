@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from zoo_core.data.datasets import lasting
 from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
@@ -21,7 +22,6 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import qualified_name, registry
 from zoo_core.spec.settings import choose_recipe, merge, override
-from zoo_core.train.builder import lasting
 from zoo_core.train.job import honoured, trainer_of
 from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
 

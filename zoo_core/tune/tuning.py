@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.data.dataset import Dataset
-from zoo_core.data.datasets import open_dataset
 from zoo_core.io.console import typed
 from zoo_core.io.errors import Interrupted, TrainingError, UsageError, signal_of
 from zoo_core.io.process import process
@@ -20,7 +19,7 @@ from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.train.builder import build_job, check_same, environment
+from zoo_core.train.builder import build_job, check_same, environment, open_data
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.job import honoured, trainer_of
 from zoo_core.train.runner import Result, completed, execute
@@ -133,7 +132,8 @@ def _begin(asked: SearchSettings) -> Work:
         plan, root = decide(asked), runs_root(asked.runs)
     display, engine = SearchDisplay(plan, asked.quiet), plan.make_engine()
     engine.check()
-    data = open_dataset(plan.dataset, plan.recipe.data, report=display.say)
+    data, recipe = open_data(plan.entry, plan.recipe, plan.dataset, display.say)
+    plan = replace(plan, recipe=recipe)
     if asked.resume:
         if finished:
             display.say(f"{search.path} is complete; there is nothing to resume.")

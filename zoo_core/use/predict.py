@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import Dataset
-from zoo_core.data.datasets import open_dataset
+from zoo_core.data.dataset import Dataset, Split
+from zoo_core.data.datasets import find_dataset, lasting, open_dataset
 from zoo_core.data.image_folder import images_in
 from zoo_core.data.images import SUFFIXES, open_image
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
+from zoo_core.data.originals import InMemory, LeftOut
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import progress, warn
 from zoo_core.io.errors import DataError, UsageError, os_errors
 from zoo_core.io.net import is_url, read_url
 from zoo_core.io.targets import Displayed, resolve
+from zoo_core.spec.answers import CLASS, NUMBERS, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Framework, framework_of
 from zoo_core.spec.recipe import Recipe
@@ -56,6 +59,10 @@ class Predictions(list[Prediction], Displayed):
     """A list of predictions, which a notebook shows with their images."""
 
     _html = "zoo_core.report.notebook:predictions_html"
+
+    def __init__(self, found: Iterable[Prediction] = (), left_out: Sequence[LeftOut] = ()) -> None:
+        super().__init__(found)
+        self.left_out = left_out  # the images that could not be read, each with the reason
 
     def __repr__(self) -> str:
         more = f", and {len(self) - 2:,} more" if len(self) > 2 else ""
@@ -141,18 +148,11 @@ def measure(
     name: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it."""
-    about, data = model.zoo, open_dataset(dataset, options)
-    ours, theirs = about.targets, data.targets
-    named = framework_of(about.entry).answers(about.entry, ours) is not None
-    if named and (ours.kind, ours.names) != (theirs.kind, theirs.names):
-        known, given = (
-            ", ".join((*t.names[:5], *["..."] * (len(t.names) > 5))) for t in (ours, theirs)
-        )
-        word = "classes" if ours.classes else "numbers"
-        what = f"{name or about.source} has other {word} than {data.name}: it knows {known}"
-        raise UsageError(f"{what}; {data.name} has {given or 'no labels'}")
+    about = model.zoo
+    data = open_dataset(dataset, options, fit=about.preprocess.fit)
+    named = framework_of(about.entry).answers(about.entry, about.targets) is not None
     if named:
-        data = replace(data, targets=ours)
+        data = as_known(data, about.targets, name or about.source)
     images = data.split(split)
     if images is None or not len(images) or (named and images.labels is None):
         hint = "--split train measures the images that it was trained on" * (split == "test")
@@ -162,7 +162,37 @@ def measure(
     figures, _, ms = measure_model(about.entry, model, *how, split=split)
     if ms is not None:
         figures["inference_ms_per_image"] = round(ms, 4)
-    return {"dataset": data.name, "split": split, "images": len(images), **figures}
+    told = {"left_out": data.left_out} if data.left_out else {}
+    return {"dataset": data.name, "split": split, "images": len(images), **told, **figures}
+
+
+def as_known(data: Dataset, ours: Targets, name: str) -> Dataset:
+    """The data with labels as a model has learned them: of its classes some may be missing."""
+    theirs = data.targets
+    unknown = [one for one in theirs.names if one not in ours.names]
+    same = theirs.names == ours.names if ours.kind == NUMBERS else not unknown
+    if theirs.kind != ours.kind or not same:
+        known, given = (
+            ", ".join((*names[:5], *["..."] * (len(names) > 5)))
+            for names in (ours.names, unknown or theirs.names)
+        )
+        word = "classes" if ours.classes else "numbers"
+        what = f"{name} has other {word} than {data.name}: it knows {known}"
+        raise UsageError(f"{what}; {data.name} has {given or 'no labels'}")
+    if theirs.names == ours.names:
+        return replace(data, targets=ours)
+    places = np.array([ours.names.index(one) for one in theirs.names])
+
+    def known_labels(split: Split) -> Split:
+        assert split.labels is not None
+        if ours.kind == CLASS:
+            return replace(split, labels=places[split.labels])
+        labels = np.zeros((len(split), len(ours.names)), split.labels.dtype)
+        labels[:, places] = split.labels
+        return replace(split, labels=labels)
+
+    test = data.test and known_labels(data.test)
+    return replace(data, targets=ours, train=known_labels(data.train), test=test)
 
 
 def evaluate_run(
@@ -170,18 +200,29 @@ def evaluate_run(
     dataset: str | Path = "",
     *,
     split: str = "test",
+    options: Config | None = None,
     device: str = "auto",
     runs: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure a trained run again, on its own dataset or another one with the same classes."""
+    """Measure a trained run again, on its own dataset or another one whose classes it knows.
+
+    Images of other folders are stored as its own were; a folder without splits is measured whole.
+    options: of the data.
+    """
     weights = obtain(as_reference(reference), runs)
-    located = weights.located
-    dataset, options = (dataset, {}) if dataset else (located.dataset, located.data_options)
-    if not dataset:
+    located, given = weights.located, dict(options or {})
+    if not dataset and not located.dataset:
         what = f"{located.name} does not say what it was trained on"
         raise UsageError(what, "--dataset NAME chooses the data")
     model = load_model(weights, device=device)
-    figures = measure(model, dataset, options, located.task_options, split, located.name)
+    dataset = lasting(dataset or located.dataset)
+    if dataset == located.dataset:
+        given = {**located.data_options, **given}
+    elif find_dataset(dataset).entry.originals:
+        how = model.zoo.preprocess
+        stored = {"image_size": how.stored_size, "channels": how.stored_channels, "fit": how.fit}
+        given = {**stored, "test_fraction": 1.0, **given}
+    figures = measure(model, dataset, given, located.task_options, split, located.name)
     return {"run": located.name, **figures}
 
 
@@ -190,10 +231,14 @@ def predict_images(
     images: Sequence[Any],
     *,
     top: int = 5,
+    strict: bool = False,
     device: str = "auto",
     runs: Path | None = None,
 ) -> Predictions:
-    """Classify images, in batches; see `named_images` for what they may be."""
+    """Classify images, in batches; see `named_images` for what they may be.
+
+    Of several images, those that cannot be read are left out and named; strict: they are an error.
+    """
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
     refuse_image(reference)
@@ -214,14 +259,34 @@ def predict_images(
             f"{what} has no names for its classes: it is untrained, or has a new head",
             "zoo train gives it some; call the model itself for its scores",
         )
-    predictions = Predictions()
-    for part in blocks(len(named), EVALUATION_BATCH):
-        names, chunk = zip(*((name, opened(image)) for name, image in named[part]), strict=True)
-        rows = answers.values(framework.predict_batch(model, as_input(model, chunk)))
-        for name, image, row in zip(names, chunk, rows, strict=True):
-            said = answers.answer(row, top)
-            kept = image if len(predictions) < SHOWN else None
-            predictions.append(Prediction(name, said, answers.words(said), kept))
+    left_out: list[LeftOut] = []
+    predictions = Predictions(left_out=left_out)
+    with progress("predicting", len(named)) as advance:
+        for part in blocks(len(named), EVALUATION_BATCH):
+            names, given, stored = [], [], []
+            for name, image in named[part]:
+                try:
+                    image = opened(image)
+                    stored.append(model.zoo.preprocess.stored(image))
+                except DataError as error:
+                    if strict or len(named) == 1:
+                        raise
+                    left_out.append(LeftOut(name, str(error)))
+                else:
+                    names.append(name)
+                    given.append(image)
+            advance(len(names))
+            if not names:
+                continue
+            rows = answers.values(framework.predict_batch(model, as_input(model, stored)))
+            for name, image, row in zip(names, given, rows, strict=True):
+                said = answers.answer(row, top)
+                kept = image if len(predictions) < SHOWN else None
+                predictions.append(Prediction(name, said, answers.words(said), kept))
+    if left_out and not predictions:
+        raise DataError(f"none of the {len(named):,} images can be read; {left_out[0].reason}")
+    if left_out:
+        warn(f"{len(left_out):,} of {len(named):,} images are left out; {left_out[0].reason}")
     return predictions
 
 
@@ -278,14 +343,6 @@ def _named(number: int, image: Any) -> Iterator[tuple[str, Any]]:
                 "uint8 arrays of (h, w) or (h, w, 3)",
             )
         yield name, image
-
-
-class InMemory(io.BytesIO):
-    """The bytes of an image file, with a name for what is wrong with them."""
-
-    def __init__(self, data: Any, name: str) -> None:
-        super().__init__(data)
-        self.name = name
 
 
 def opened(image: Any) -> Any:
