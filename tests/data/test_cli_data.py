@@ -137,7 +137,7 @@ def test_remove_asks_first(data, tmp_path, site):
 
 def test_a_folder_of_pictures_is_a_dataset(data, data_json, folder):
     done = data("fetch", "./pets")
-    assert "./pets: decoding 4 images of 2 classes; 1 other files are ignored" in done.stderr
+    assert "pets: decoding 4 images\npets: 1 other files are ignored" in done.stderr
     assert "pets: 2 + 2 images, 20 x 20 x 3, 2 classes" in done.stdout
     assert data("fetch", "./pets").stderr == ""
     assert data_json("verify", "./pets")[0]["name"] == str(folder)
@@ -227,7 +227,7 @@ def test_on_a_terminal_there_is_a_progress_bar(tmp_path, folder):
     os.close(ours)
     out, _ = process.communicate()
     assert process.returncode == 0
-    assert b"2/2" in shown
+    assert b"4/4" in shown
     assert b"decoding" in shown
     assert out.startswith(b"pets: 2 + 2 images")
 

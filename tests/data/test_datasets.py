@@ -9,10 +9,9 @@ from PIL import Image
 
 import zoo
 from zoo_core.data import datasets
-from zoo_core.data.datasets import find_dataset, open_dataset, read_cache
+from zoo_core.data.datasets import find_dataset, lasting, open_dataset, read_cache
 from zoo_core.io.errors import DataError, OptionError, UnknownName, UsageError
 from zoo_core.spec import registry as names
-from zoo_core.train.builder import lasting
 
 CALLS = []
 
@@ -170,7 +169,7 @@ def test_the_next_source_is_tried_when_one_fails_however_it_fails(provide):
         return [
             zoo.Source("first", fails(zoo.SourceUnavailable("the server sleeps"))),
             zoo.Source("second", fails(RuntimeError("boom"))),
-            zoo.Source("third", lambda folder: {"train_images": np.zeros((2, 8, 9), np.uint8)}),
+            zoo.Source("third", lambda folder: {"train_images": np.zeros((2, 8), np.uint8)}),
             zoo.Source("fourth", lambda folder: dots()),
         ]
 
@@ -183,8 +182,8 @@ def test_the_next_source_is_tried_when_one_fails_however_it_fails(provide):
         "dots: second",
         "dots: second: RuntimeError: boom; skipped",
         "dots: third",
-        "dots: third: train_images is uint8 of shape (2, 8, 9, 1), "
-        "and must be uint8 (n, size, size, channels); skipped",
+        "dots: third: train_images is uint8 of shape (2, 8), "
+        "and must be uint8 (n, height, width, channels); skipped",
         "dots: fourth",
     ]
 
@@ -304,7 +303,9 @@ def test_declared_sizes_are_checked(provide, declared, sentence):
 @pytest.mark.parametrize("result", [None, 3, ["a"], "text", []])
 def test_a_target_that_returns_something_else_is_named(provide, result):
     provide(lambda: result)
-    with pytest.raises(DataError, match="'dots' gave neither arrays nor a list of zoo.Source"):
+    with pytest.raises(
+        DataError, match="'dots' gave neither zoo.Originals, nor arrays, nor a list of zoo.Source"
+    ):
         open_dataset("dots")
 
 

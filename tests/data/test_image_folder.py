@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoo_core.data import image_folder, images
-from zoo_core.data.datasets import cached, open_dataset
-from zoo_core.data.images import fit_image, read_image
+import zoo
+from zoo_core.data import images, packs
+from zoo_core.data.datasets import open_dataset
+from zoo_core.data.images import Form, fit_image, read_image
 from zoo_core.io.errors import DataError, OptionError
 
 
@@ -50,6 +51,13 @@ def refused(root, **options):
     return str(caught.value)
 
 
+def untrainable(root):
+    with pytest.raises(DataError) as caught:
+        zoo.train("mlp", str(root), runs=root.parent / "runs", epochs=1, quiet=True)
+    assert not (root.parent / "runs").exists()
+    return str(caught.value)
+
+
 # ---------------------------------------------------------------- layouts
 
 
@@ -62,7 +70,9 @@ def test_class_folders_are_split_in_proportion(folder):
     assert (data.image_size, data.channels) == (16, 3)
     red = data.train.images[data.train.labels == 1]
     assert (red[..., 0] == 200).all()
-    assert lines == [f"{folder}: decoding 15 images of 2 classes"]
+    assert lines == ["pics: decoding 15 images"]
+    assert data.train.names[0] == "blue/deeper/1.JPG"
+    assert len({*data.train.names, *data.test.names}) == 15
 
 
 def test_the_split_is_the_same_on_every_machine(folder):
@@ -98,11 +108,10 @@ class Backwards(list):
 def test_a_flat_folder_has_no_labels(tmp_path):
     for i in range(10):
         save(tmp_path / "flat" / f"{i}.png", (i, 0, 0))
-    data, lines = opened(tmp_path / "flat")
+    data, _ = opened(tmp_path / "flat")
     assert data.classes == ()
     assert data.train.labels is None
     assert (len(data.train), len(data.test)) == (8, 2)
-    assert "without labels" in lines[0]
 
 
 @pytest.mark.parametrize("test", ["test", "val", "Validation"])
@@ -121,7 +130,7 @@ def test_beside_test_a_val_folder_is_left_out_and_that_is_said(folder):
     save(root / "val" / "red" / "x.png")
     data, lines = opened(root)
     assert (len(data.train), len(data.test)) == (15, 1)
-    assert "1 other files are ignored" in lines[0]
+    assert lines[-1] == "split: 1 other files are ignored"
 
 
 def test_train_alone_is_split_by_the_fraction(folder):
@@ -158,7 +167,7 @@ def test_hidden_and_other_files_are_ignored_and_counted(folder):
     save(folder / "__MACOSX" / "x.png")
     data, lines = opened(folder)
     assert len(data.train) + len(data.test) == 15
-    assert lines[0].endswith("of 2 classes; 3 other files are ignored")
+    assert lines[-1] == "pics: 3 other files are ignored"
 
 
 def test_names_that_look_alike_in_unicode_are_one_class(tmp_path):
@@ -193,26 +202,29 @@ def test_grey_pictures_have_one_channel_unless_asked(tmp_path):
 
 def test_a_second_open_decodes_nothing(folder, monkeypatch):
     first, _ = opened(folder)
-    monkeypatch.setattr(image_folder, "_pixels", None)
+    monkeypatch.setattr(packs, "decode", None)
     again, lines = opened(folder)
     assert again.digest == first.digest
     assert lines == []
 
 
 def test_a_new_picture_or_a_new_option_is_noticed(folder):
-    opened(folder)
+    first, _ = opened(folder)
     save(folder / "red" / "new.png")
     data, lines = opened(folder)
     assert len(data.train) + len(data.test) == 16
-    assert lines[0] == f"{folder} has changed since it was cached"
+    assert lines == ["pics: decoding 16 images"]
+    assert data.digest != first.digest
     assert opened(folder, image_size=8)[0].image_size == 8
-    assert len(cached(str(folder))) == 2  # one file for each choice of options, none that is stale
+    made = sorted((folder.parent / "cache" / "packs").glob("*.safetensors"))
+    assert len(made) == 2  # one for each form, none that is stale
 
 
-def test_a_touched_picture_is_noticed(folder):
-    opened(folder)
-    os.utime(folder / "red" / "0.png", (1, 1))
-    assert "has changed" in opened(folder)[1][0]
+def test_a_copy_of_the_folder_is_the_same_data(folder):
+    first, _ = opened(folder)
+    shutil.copytree(folder, folder.parent / "copy", copy_function=shutil.copyfile)
+    assert opened(folder.parent / "copy")[0].digest == first.digest
+    assert opened(folder, fit="pad")[0].digest != first.digest
 
 
 def test_a_relative_path_is_the_same_dataset_from_everywhere(folder, monkeypatch):
@@ -225,11 +237,12 @@ def test_a_relative_path_is_the_same_dataset_from_everywhere(folder, monkeypatch
 @pytest.mark.parametrize(
     "options",
     [{"image_size": 2}, {"image_size": "big"}, {"image_size": True}, {"channels": 2}]
-    + [{"test_fraction": 1}, {"test_fraction": "x"}, {"seed": -1}, {"seed": 1.5}],
+    + [{"test_fraction": 2}, {"test_fraction": "x"}, {"seed": -1}, {"seed": 1.5}]
+    + [{"fit": "bend"}, {"store": "tape"}, {"strict": "yes"}],
     ids=str,
 )
 def test_options_that_cannot_work_are_named(folder, options):
-    with pytest.raises(OptionError, match=f"image_folder: {next(iter(options))} must be"):
+    with pytest.raises(OptionError, match=f"dataset 'pics': {next(iter(options))} must be"):
         open_dataset(str(folder), **options)
 
 
@@ -247,7 +260,7 @@ def test_no_such_folder(tmp_path):
 
 
 def test_a_file_in_place_of_a_folder(folder):
-    assert refused(folder / "red" / "0.png").endswith("0.png is not a folder")
+    assert refused(folder / "red" / "0.png").endswith("0.png is a file that no reader knows")
 
 
 def test_an_empty_folder(tmp_path):
@@ -261,14 +274,17 @@ def test_zero_classes(tmp_path):
     assert refused(tmp_path / "x") == f"{tmp_path / 'x'} holds no images"
 
 
-def test_empty_class(folder):
+def test_an_empty_class_folder_is_a_remark(folder):
     (folder / "green").mkdir()
-    assert refused(folder) == f"the class folder {folder / 'green'} holds no images"
+    data, lines = opened(folder)
+    assert data.classes == ("blue", "red")
+    assert lines[-1] == "pics: the class folder green holds no images"
 
 
 def test_one_class_only(folder):
     shutil.rmtree(folder / "blue")
-    assert refused(folder) == f"{folder} has one class only, 'red'"
+    assert opened(folder)[0].classes == ("red",)  # which can be measured
+    assert untrainable(folder) == "pics has one class only, 'red'"
 
 
 def test_pictures_beside_class_folders(folder):
@@ -281,7 +297,7 @@ def test_pictures_beside_train_and_test(folder):
     shutil.copytree(folder, root / "train")
     shutil.copytree(folder, root / "test")
     save(root / "stray.png")
-    assert "has images beside its train folder, stray.png" in refused(root)
+    assert "has images beside its split folders, stray.png" in refused(root)
 
 
 def test_two_folders_for_one_split(folder):
@@ -295,37 +311,75 @@ def test_a_class_that_only_the_test_folder_has(folder):
     root = folder.parent / "split"
     shutil.copytree(folder, root / "train")
     save(root / "test" / "green" / "x.png")
-    assert refused(root) == f"{root / 'test'} has 'green', unlike {root / 'train'}"
+    assert untrainable(root) == "split has no images to train on of the class green"
 
 
 def test_a_flat_test_folder_beside_classes(folder):
     root = folder.parent / "split"
     shutil.copytree(folder, root / "train")
     save(root / "test" / "x.png")
-    assert refused(root) == f"{root / 'test'} has no class folders, unlike {root / 'train'}"
+    assert "mixes class folders with images of its own, test/x.png" in refused(root)
 
 
-def test_an_unreadable_picture_is_named_and_nothing_is_kept(folder):
-    (folder / "red" / "5.png").write_bytes(b"this is not an image")
-    assert refused(folder).startswith(f"{folder / 'red' / '5.png'} cannot be read as an image")
-    assert cached() == []
+def test_test_images_alone_can_be_opened_and_not_trained_on(folder):
+    root = folder.parent / "split"
+    shutil.copytree(folder, root / "test")
+    data, _ = opened(root)
+    assert (len(data.train), len(data.test)) == (0, 15)
+    assert untrainable(root) == "split has no images to train on"
 
 
-def test_a_truncated_picture_is_named(folder):
-    path = save(folder / "red" / "big.jpg", size=(200, 200))
-    path.write_bytes(path.read_bytes()[:-300])
-    assert refused(folder).startswith(f"{path} cannot be read as an image: ")
+def test_all_images_can_be_for_testing(folder):
+    data, _ = opened(folder, test_fraction=1)
+    assert (len(data.train), len(data.test)) == (0, 15)
 
 
-def test_an_empty_picture_is_named(folder):
-    (folder / "red" / "5.png").write_bytes(b"")
-    assert str(folder / "red" / "5.png") in refused(folder)
+# ---------------------------------------------------------------- images that cannot be used
 
 
-def test_of_two_bad_pictures_the_first_by_name_is_named(folder):
-    (folder / "red" / "7.png").write_bytes(b"x")
-    (folder / "red" / "3.png").write_bytes(b"x")
-    assert "3.png" in refused(folder)
+def damage(folder):
+    """Six of the fifteen images, each in a way of its own; gives their names."""
+    red = folder / "red"
+    (red / "0.png").write_bytes(b"this is not an image")
+    (red / "1.png").write_bytes(b"")
+    (red / "2.png").write_bytes((red / "2.png").read_bytes()[:50])
+    bomb(red / "4.png", 60000, 60000)
+    bomb(red / "5.png", 9000, 9000)
+    (red / "6.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")
+    return [f"red/{number}.png" for number in (0, 1, 2, 4, 5, 6)]
+
+
+@pytest.mark.parametrize("options", [{}, {"image_size": 16, "channels": 3}], ids=["scan", "decode"])
+def test_bad_images_are_left_out_and_named(folder, recwarn, said, options):
+    whole, _ = opened(folder)
+    names = damage(folder)
+    data, _ = opened(folder, **options)
+    assert [name for name, _ in data.left_out] == names
+    assert all(reason.startswith(name) for name, reason in data.left_out)
+    assert said()[-1].startswith("pics: 6 of 15 images are left out; red/0.png cannot be read")
+    for split, before in ((data.train, whole.train), (data.test, whole.test)):
+        assert list(split.names) == [name for name in before.names if name not in names]
+    assert len(recwarn) == 0
+
+
+def test_strict_makes_them_an_error(folder):
+    damage(folder)
+    assert "6 of 15 images cannot be used; red/0.png" in refused(folder, strict=True)
+
+
+def test_a_folder_of_bad_images_is_an_error(folder):
+    for path in folder.rglob("*.*"):
+        path.write_bytes(b"x")
+    assert "15 of 15 images cannot be used" in refused(folder)
+
+
+def test_a_repaired_image_comes_back(folder):
+    first, _ = opened(folder)
+    good = (folder / "red" / "5.png").read_bytes()
+    (folder / "red" / "5.png").write_bytes(b"x")
+    assert len(opened(folder)[0].left_out) == 1
+    (folder / "red" / "5.png").write_bytes(good)
+    assert opened(folder)[0].digest == first.digest
 
 
 def bomb(path, width, height):
@@ -341,29 +395,11 @@ def bomb(path, width, height):
     return path
 
 
-@pytest.mark.parametrize("size", [(9000, 9000), (12000, 12000), (60000, 60000)])
-@pytest.mark.parametrize("options", [{}, {"image_size": 16, "channels": 3}], ids=["scan", "decode"])
-def test_a_huge_picture_is_named_before_it_is_decoded(folder, recwarn, size, options):
-    path = bomb(folder / "red" / "huge.png", *size)
-    assert str(path) in refused(folder, **options)
-    assert len(recwarn) == 0
-
-
-def test_an_old_copy_stays_when_a_picture_goes_bad(folder):
-    opened(folder)
-    good = (folder / "red" / "5.png").read_bytes()
-    before = (folder / "red" / "5.png").stat()
-    (folder / "red" / "5.png").write_bytes(b"x")
-    refused(folder)
-    (folder / "red" / "5.png").write_bytes(good)
-    os.utime(folder / "red" / "5.png", ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert opened(folder)[1] == []  # the cache still has it
-
-
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads everything")
 def test_a_picture_without_permission_is_named(folder):
     (folder / "red" / "5.png").chmod(0)
-    assert refused(folder).endswith("5.png cannot be read as an image: Permission denied")
+    ((name, reason),) = opened(folder)[0].left_out
+    assert (name, reason) == ("red/5.png", "red/5.png cannot be read: Permission denied")
 
 
 # ---------------------------------------------------------------- one image
@@ -376,13 +412,13 @@ def ramp(mode="RGB"):
 
 
 def test_the_centre_is_cut_out():
-    exact = fit_image(ramp(), 16, 3)
+    exact = fit_image(ramp(), Form(16, 3))
     assert np.array_equal(exact, np.asarray(ramp())[:, 4:20])
 
 
 def test_it_is_resized_with_antialiasing():
     stripes = Image.fromarray(np.tile(np.array([[0, 255]], np.uint8), (64, 32)))
-    small = fit_image(stripes, 8, 1)
+    small = fit_image(stripes, Form(8, 1))
     assert small.shape == (8, 8, 1)
     assert abs(small.astype(int) - 127).max() < 20  # not a beat of black and white
 
@@ -393,7 +429,9 @@ def test_the_picture_is_turned_as_exif_says(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by 270 degrees when shown
     turned.save(tmp_path / "x.png", exif=exif)
-    assert np.array_equal(read_image(tmp_path / "x.png", 16, 3), fit_image(image, 16, 3))
+    assert np.array_equal(
+        read_image(tmp_path / "x.png", Form(16, 3)), fit_image(image, Form(16, 3))
+    )
 
 
 @pytest.mark.parametrize(
@@ -401,49 +439,74 @@ def test_the_picture_is_turned_as_exif_says(tmp_path):
     [("RGBA", 0), ("P", 60), ("CMYK", 2), ("YCbCr", 4), ("RGBX", 0), ("HSV", 8)],
 )
 def test_every_colour_mode_looks_the_same(mode, tolerance):
-    expected = fit_image(ramp(), 16, 3).astype(int)
-    assert abs(fit_image(ramp(mode), 16, 3) - expected).max() <= tolerance
+    expected = fit_image(ramp(), Form(16, 3)).astype(int)
+    assert abs(fit_image(ramp(mode), Form(16, 3)) - expected).max() <= tolerance
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "I", "F", "1"])
 def test_every_grey_mode_is_read(mode):
     image = ramp("L").convert(mode)
-    assert fit_image(image, 16, 1).shape == (16, 16, 1)
-    assert fit_image(image, 16, 3).shape == (16, 16, 3)
+    assert fit_image(image, Form(16, 1)).shape == (16, 16, 1)
+    assert fit_image(image, Form(16, 3)).shape == (16, 16, 3)
 
 
 def test_sixteen_bits_become_eight(tmp_path):
     values = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
     Image.fromarray(values).save(tmp_path / "x.png")
-    assert read_image(tmp_path / "x.png", 16, 1).ravel().tolist() == list(range(256))
+    assert read_image(tmp_path / "x.png", Form(16, 1)).ravel().tolist() == list(range(256))
 
 
 def test_transparency_becomes_white(tmp_path):
     image = Image.new("RGBA", (8, 8), (10, 20, 30, 0))
     image.putpixel((0, 0), (10, 20, 30, 255))
-    fitted = fit_image(image, 8, 3)
+    fitted = fit_image(image, Form(8, 3))
     assert fitted[0, 0].tolist() == [10, 20, 30]
     assert (fitted[1:] == 255).all()
     palette = Image.new("P", (8, 8), 0)
     palette.putpalette([1, 2, 3, 4, 5, 6])
     palette.save(tmp_path / "x.gif", transparency=0)
-    assert (read_image(tmp_path / "x.gif", 8, 3) == 255).all()
+    assert (read_image(tmp_path / "x.gif", Form(8, 3)) == 255).all()
+
+
+def test_a_padded_image_is_whole_between_grey_bars():
+    image = fit_image(ramp(), Form(24, 3, "pad"))
+    assert np.array_equal(image[4:20], np.asarray(ramp()))
+    assert (image[:4] == images.PADDING).all() and (image[20:] == images.PADDING).all()
+    upright = fit_image(ramp("L").transpose(Image.Transpose.ROTATE_90), Form(24, 1, "pad"))
+    assert (upright[:, :4] == images.PADDING).all() and (upright[:, 20:] == images.PADDING).all()
+
+
+def test_a_stretched_image_is_whole_and_fills_the_square():
+    image = fit_image(ramp(), Form(24, 3, "stretch"))
+    assert np.array_equal(image, np.asarray(ramp().resize((24, 24), Image.Resampling.BILINEAR)))
+
+
+def test_a_jpeg_that_is_decoded_smaller_looks_the_same(tmp_path):
+    x, y = np.meshgrid(np.linspace(0, 40, 1200), np.linspace(0, 30, 900))
+    waves = np.dstack([np.sin(x) + np.cos(y), np.cos(x * 1.7), np.sin(y * 2.3)]) * 60 + 128
+    Image.fromarray(waves.clip(0, 255).astype(np.uint8)).save(tmp_path / "x.jpg", quality=92)
+    with Image.open(tmp_path / "x.jpg") as whole:
+        whole.load()  # too late for a smaller size
+        expected = fit_image(whole, Form(64, 3))
+    quick = read_image(tmp_path / "x.jpg", Form(64, 3))
+    assert abs(quick.astype(int) - expected).mean() < 1
 
 
 def test_an_extreme_shape_does_not_grow():
-    assert fit_image(Image.new("RGB", (1, 60000)), 64, 3).shape == (64, 64, 3)
+    assert fit_image(Image.new("RGB", (1, 60000)), Form(64, 3, "pad")).shape == (64, 64, 3)
+    assert fit_image(Image.new("RGB", (1, 60000)), Form(64, 3)).shape == (64, 64, 3)
 
 
 def test_one_picture_alone_is_what_training_saw(folder):
     data, _ = opened(folder, test_fraction=0)
-    alone = read_image(folder / "blue" / "deeper" / "0.JPG", 16, 3)
+    alone = read_image(folder / "blue" / "deeper" / "0.JPG", Form(16, 3))
     assert np.array_equal(data.train.images[0], alone)
 
 
 def test_programs_that_pretend_to_be_pictures_are_not_started(tmp_path):
     (tmp_path / "x.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")
     with pytest.raises(DataError, match=r"x\.png cannot be read as an image"):
-        read_image(tmp_path / "x.png", 8, 3)
+        read_image(tmp_path / "x.png", Form(8, 3))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -457,7 +520,7 @@ def test_damaged_bytes_anywhere_give_a_picture_or_a_sentence(tmp_path, seed):
         data[position] = random.integers(0, 256)
     (tmp_path / "x.png").write_bytes(data)
     try:
-        assert read_image(tmp_path / "x.png", 8, 3).shape == (8, 8, 3)
+        assert read_image(tmp_path / "x.png", Form(8, 3)).shape == (8, 8, 3)
     except DataError as error:
         assert str(tmp_path / "x.png") in str(error)
 

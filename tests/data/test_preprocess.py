@@ -52,11 +52,11 @@ def test_one_picture_gives_the_bits_that_evaluation_gave(case, backend, tmp_path
 
 
 def test_a_picture_of_another_size_goes_through_the_stored_size():
-    from zoo_core.data.images import fit_image
+    from zoo_core.data.images import Form, fit_image
 
     photo = RNG.integers(0, 256, (50, 80, 3), dtype=np.uint8)
     preprocess = Preprocess.for_dataset(dataset(), {"size": 20})
-    small = fit_image(Image.fromarray(photo), 16, 3)
+    small = fit_image(Image.fromarray(photo), Form(16, 3))
     assert torch.equal(preprocess(photo), preprocess(small))
     assert torch.equal(preprocess(Image.fromarray(photo)), preprocess(small))
     assert preprocess(photo).shape == (3, 20, 20)

@@ -94,7 +94,7 @@ def open_dataset(
     *,
     source: Path | None = None,
     fetch: bool = True,
-    fit: str = FITS[0],
+    fit: str = "",
     report: Report = say,
     **more: Any,
 ) -> Dataset:
@@ -103,9 +103,13 @@ def open_dataset(
     reference: a name of `zoo data list`, `plugin/name`, a path to a folder of images, or whatever
     else a reader knows. options, more: those of the dataset, see `zoo data info NAME`. source:
     files that the user has, read unless the cache has the dataset. fetch: whether the network may
-    be used. fit: how arrays that are not square become so. report: called with lines for people.
+    be used. fit: how images that are not square become so: crop, pad or stretch. report: called
+    with lines for people.
     """
-    choice = find_dataset(reference, {**(options or {}), **more})
+    given = {**(options or {}), **more}
+    choice = find_dataset(reference, given)
+    if fit and choice.entry.originals:
+        choice = find_dataset(reference, {**given, "fit": fit})
     made = _made(choice)
     if isinstance(made, Originals):
         return open_originals(choice.name, choice.entry, choice.options, made, report)
@@ -127,6 +131,8 @@ def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None
     entry: DatasetEntry
     if reader := reader_of(reference):
         entry, given["path"] = reader, reference
+    elif reference in registry().readers:  # the path is an option
+        entry = registry().readers.get(reference)
     else:
         try:
             entry = catalog.get(reference)
@@ -330,7 +336,7 @@ def _first(
 
 
 def _dataset(choice: DatasetChoice, found: CheckedArrays, fit: str) -> Dataset:
-    arrays, digests = squared(found.arrays, fit), found.digests
+    arrays, digests = squared(found.arrays, fit or FITS[0]), found.digests
     if arrays is not found.arrays:
         digests = {**digests, "fit": fit}
     splits = {

@@ -23,8 +23,8 @@ GREY_MODES = frozenset(("1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L"
 FITS = ("crop", "pad", "stretch")
 PADDING = 128
 ORIENTATION = 0x0112  # in EXIF data
-# A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where this many times the size is left: quicker,
-# and the same picture to less than one level of 255 on average.
+# A JPEG is decoded at 1/2, 1/4 or 1/8 of its size where so many times the stored size is left: this
+# is quicker, and changes pixels by about one level of 255 on average.
 SPARE = 2
 
 
@@ -55,13 +55,29 @@ def open_image(file: ImageSource) -> Image.Image:
     raise DataError(f"{_name_of(file)} {what}", hint)
 
 
-def read_image(file: ImageSource, form: Form) -> np.ndarray:
-    """Open, decode and fit an image file: uint8 (size, size, channels)."""
+class Decoded(NamedTuple):
+    """An image as it is stored, and what its file says of it."""
+
+    pixels: np.ndarray  # uint8 (size, size, channels)
+    width: int  # of the original, turned as its EXIF data says
+    height: int
+    format: str  # one of FORMATS
+    grey: bool
+
+
+def decode(file: ImageSource, form: Form) -> Decoded:
+    """Open, decode and fit an image file."""
     with open_image(file) as image:
         try:
-            return fit_image(image, form)
+            size, grey = turned_size(image), image.mode in GREY_MODES
+            return Decoded(fit_image(image, form), *size, str(image.format), grey)
         except Exception as error:  # a damaged file can make Pillow raise almost anything
             raise _unreadable(file, error) from error
+
+
+def read_image(file: ImageSource, form: Form) -> np.ndarray:
+    """An image file as it is stored: uint8 (size, size, channels)."""
+    return decode(file, form).pixels
 
 
 def fit_image(image: Image.Image, form: Form) -> np.ndarray:
@@ -70,21 +86,23 @@ def fit_image(image: Image.Image, form: Form) -> np.ndarray:
     The one function that does this: for training, evaluation and a single image alike.
     """
     size, channels, fit = form
+    width, height = turned_size(image)
     image.draft(None, (SPARE * size, SPARE * size))
     image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
     image = _flat(image).convert("L" if channels == 1 else "RGB")
-    width, height = image.size
-    inner = (size, size)
-    if fit == "crop" and width != height:
-        # Cut first: an image of 1 x 1,000,000 pixels must not grow before it is cut.
+    left, top, right, bottom, inner = 0, 0, width, height, (size, size)
+    if fit == "crop":
         side = min(width, height)
         left, top = (width - side) // 2, (height - side) // 2
-        image = image.crop((left, top, left + side, top + side))
+        right, bottom = left + side, top + side
     elif fit == "pad":
         longest = max(width, height)
         inner = (max(1, round(size * width / longest)), max(1, round(size * height / longest)))
-    if inner != image.size:
-        image = image.resize(inner, Image.Resampling.BILINEAR)
+    # One step from the part of the original: an image of 1 x 1,000,000 pixels must not grow first.
+    x, y = image.width / width, image.height / height  # below 1 where it was decoded smaller
+    box = (left * x, top * y, right * x, bottom * y)
+    if inner != image.size or box != (0, 0, *inner):
+        image = image.resize(inner, Image.Resampling.BILINEAR, box)
     if inner != (size, size):
         grey = (PADDING,) * channels if channels > 1 else PADDING
         whole = Image.new(image.mode, (size, size), grey)

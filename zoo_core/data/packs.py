@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from zoo_core.data.images import FORMATS, GREY_MODES, Form, open_image, read_image, turned_size
+from zoo_core.data.images import FORMATS, Form, decode
 from zoo_core.data.originals import Originals, workers
 from zoo_core.io import tensors
 from zoo_core.io.blocks import BlockStore, Layout
@@ -84,7 +84,7 @@ class Pack:
         hint = "make room there, choose another folder with ZOO_CACHE, or --set data.store=direct"
         with os_errors(what, DataError, hint), self.store.writing(layout, waiting) as writer:
             if left := writer.progress.rows - writer.progress.done:
-                report(f"{self.label}: decoding {left:,} images")
+                report(f"{Path(self.label).name}: decoding {left:,} images")
             with progress("decoding", left) as advance, workers() as pool:
                 for block in writer:
                     started, rows = time.perf_counter(), []
@@ -101,18 +101,14 @@ class Pack:
         try:
             file = self.originals.in_memory(position)
             facts["sha256"] = np.frombuffer(hashlib.sha256(file.getbuffer()).digest(), np.uint8)
-            with open_image(file) as image:
-                facts["width"], facts["height"] = turned_size(image)
-                facts["format"] = FORMATS.index(image.format or "")
-                facts["grey"] = image.mode in GREY_MODES
-            file.seek(0)
-            pixels = read_image(file, self.form)
+            seen = decode(file, self.form)
         except DataError:
             facts["broken"] = True
             return row
-        facts["look"] = look(pixels)
+        facts["look"], facts["format"] = look(seen.pixels), FORMATS.index(seen.format)
+        facts["width"], facts["height"], facts["grey"] = seen.width, seen.height, seen.grey
         if self.pixels:
-            row[FACTS.itemsize :] = pixels.reshape(-1)
+            row[FACTS.itemsize :] = seen.pixels.reshape(-1)
         return row
 
 

@@ -126,7 +126,7 @@ def open_data(
     if originals:
         words = [word.does for word in parse_augment(recipe.augment)]
         needed = [wanted.get("size", 0), wanted.get("resize", 0), *(w.stored for w in words)]
-        data_options = {"image_size": max(needed) or None, **data_options, "fit": fit}
+        data_options = {"image_size": max(needed) or None, **data_options}
     data = open_dataset(reference, data_options, fit=fit, report=say)
     if originals:
         data_options |= {"image_size": data.image_size, "channels": data.channels}
