@@ -344,3 +344,17 @@ def test_opening_a_dataset_imports_no_torch():
         "assert not {'torch', 'torchvision'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_arrays_that_are_not_square_become_so_as_a_file_would(provide):
+    wide = np.random.default_rng(0).integers(0, 256, (4, 8, 12, 3)).astype(np.uint8)
+    provide(lambda: {"train_images": wide, "train_labels": [0, 1, 0, 1]})
+    cut = open_dataset("dots")
+    assert np.array_equal(cut.train.images, wide[:, :, 2:10])
+    padded, stretched = (open_dataset("dots", fit=fit) for fit in ("pad", "stretch"))
+    assert np.array_equal(padded.train.images[:, 2:10], wide)
+    assert stretched.train.images.shape == (4, 12, 12, 3)
+    assert len({cut.digest, padded.digest, stretched.digest}) == 3
+    for data, fit in ((cut, "crop"), (padded, "pad"), (stretched, "stretch")):
+        how = zoo.Preprocess.for_dataset(data, {"fit": fit})
+        assert np.array_equal(how.stored(Image.fromarray(wide[0])), data.train.images[0])

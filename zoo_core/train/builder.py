@@ -128,10 +128,10 @@ def open_data(
         needed = [wanted.get("size", 0), wanted.get("resize", 0), *(w.stored for w in words)]
         data_options = {"image_size": max(needed) or None, **data_options}
     data = open_dataset(reference, data_options, fit=fit, report=say)
+    told = {"fit": fit} if fit != FITS[0] else {}
     if originals:
-        data_options |= {"image_size": data.image_size, "channels": data.channels}
-    preprocess = {**recipe.preprocess, **({"fit": fit} if fit != FITS[0] else {})}
-    return data, replace(recipe, data=data_options, preprocess=preprocess)
+        data_options |= {"image_size": data.image_size, "channels": data.channels, **told}
+    return data, replace(recipe, data=data_options, preprocess={**recipe.preprocess, **told})
 
 
 def wanted_preprocess(entry: ModelEntry, recipe: Recipe) -> dict[str, Any]:
