@@ -46,7 +46,7 @@ def wait_for_epochs(tmp_path, process, count=2):
     raise AssertionError("no epoch ended")
 
 
-def test_train_evaluate_predict_and_train_the_same_again(zoo_here, tmp_path):
+def test_train_evaluate_predict_and_train_the_same_again(zoo_here, json_here, tmp_path):
     done = zoo_here("train", "mlp", *SMALL, "--epochs", "2", "--seed", "5")
     run = only_run(tmp_path)
     lines = done.stdout.splitlines()
@@ -63,15 +63,14 @@ def test_train_evaluate_predict_and_train_the_same_again(zoo_here, tmp_path):
     assert not (run / "checkpoints").exists()
     assert (run / "report.md").exists()
 
-    figures = json.loads(zoo_here("evaluate", "latest", "--json").stdout)
+    figures = json_here("evaluate", "latest")
     assert figures["accuracy"] == document["result"]["test"]["accuracy"]
     assert figures["images"] == 60
     assert "accuracy" in zoo_here("evaluate", run.name, "--split", "train").stdout
 
     picture = tmp_path / "picture.png"
     Image.fromarray(np.full((40, 50, 3), 200, np.uint8)).save(picture)
-    done = zoo_here("predict", "latest", str(picture), "--top", "2", "--json")
-    (prediction,) = json.loads(done.stdout)
+    (prediction,) = json_here("predict", "latest", str(picture), "--top", "2")
     assert len(prediction["classes"]) == 2
     assert "picture.png" in zoo_here("predict", str(run), str(tmp_path / "picture.png")).stdout
 

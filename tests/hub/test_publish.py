@@ -298,21 +298,19 @@ def test_verify_knows_the_digest_of_a_pulled_file_that_no_manifest_lists(
     assert not row["ok"] and "is not the file that was published" in row["state"]
 
 
-def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_command, zoo_here):
+def test_the_life_of_weights_on_the_command_line(
+    numpy_run, tmp_path, zoo_command, zoo_here, json_here
+):
     """With a model that needs no torch; all weights are verified where no others are installed."""
-
-    def zoo_json(*arguments):
-        return json.loads(zoo_here(*arguments, "--json").stdout)
-
     to = f"file:{tmp_path / 'shared'}"
     shown = zoo_here("publish", str(numpy_run.path), "--to", to, "--dry-run")
     assert "## How it was trained" in shown.stdout and not (tmp_path / "shared").exists()
-    done = zoo_json("publish", str(numpy_run.path), "--to", to, "--license", "mit")
+    done = json_here("publish", str(numpy_run.path), "--to", to, "--license", "mit")
     assert done["name"] == "fcn_numpy.synthetic" and done["new"]
-    (row,) = zoo_json("list", "--weights", "fcn_numpy*")
+    (row,) = json_here("list", "--weights", "fcn_numpy*")
     assert not row["here"] and row["install"] == "" and row["metrics"]["test_accuracy"] >= 0
     assert "cache" in zoo_here("pull", "fcn_numpy").stdout
-    (row,) = zoo_json("list", "--weights", "fcn_numpy*")
+    (row,) = json_here("list", "--weights", "fcn_numpy*")
     assert row["here"]
     assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", ZOO_PLUGINS="numpy").stdout
     (file,) = (tmp_path / "cache" / "weights").glob("*.safetensors")
@@ -323,14 +321,14 @@ def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_comman
         "not the file that was published"
         in zoo_command("verify", status=1, ZOO_PLUGINS="numpy").stdout
     )
-    assert zoo_json("evaluate", "fcn_numpy")["images"] == 32
+    assert json_here("evaluate", "fcn_numpy")["images"] == 32
     assert "ok" in zoo_here("verify", "fcn_numpy").stdout
     assert "deleted" in zoo_here("remove", "fcn_numpy").stdout
     assert "not on this machine" in zoo_here("verify", "fcn_numpy", status=1).stdout
-    compared = zoo_json("compare", str(numpy_run.path), "fcn_numpy")
+    compared = json_here("compare", str(numpy_run.path), "fcn_numpy")
     assert [one["model"] for one in compared["runs"]] == ["fcn_numpy", "fcn_numpy"]
     zoo_here("remove", "--forget", "fcn_numpy.synthetic")
-    assert zoo_json("list", "--weights", "fcn_numpy*") == []
+    assert json_here("list", "--weights", "fcn_numpy*") == []
     assert json.loads((tmp_path / "own.json").read_text())["weights"] == []
 
 

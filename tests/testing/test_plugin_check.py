@@ -60,7 +60,12 @@ def found(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("sort", "least"),
-    [("--model", 23), ("--dataset", 14), ("--trainer", 15), ("--command", 12)],
+    [
+        pytest.param("--model", 23, marks=pytest.mark.slow),
+        ("--dataset", 14),
+        ("--trainer", 15),
+        ("--command", 12),
+    ],
 )
 def test_what_is_written_passes_at_once(zoo_command, new, sort, least):
     folder = new("two-words", sort)
