@@ -88,6 +88,12 @@ def zoo_here(
 
 
 @pytest.fixture
+def json_here(zoo_here: Zoo) -> Callable[..., Any]:
+    """As zoo_here with --json, decoded."""
+    return lambda *arguments: json.loads(zoo_here(*arguments, "--json").stdout)
+
+
+@pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """The sentences that the library said since the last call."""
     caplog.set_level("INFO", "zoo")

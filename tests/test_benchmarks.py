@@ -21,6 +21,7 @@ SMALL = {
     "tune": "--dataset synthetic --pictures 400 --trials 1 --epochs 1",
     "vit_block": "--batch 2 --repeat 1",
 }
+LONG = {"busy", "startup", "train_vs_notebook", "tune"}  # they start processes that import torch
 
 
 @pytest.fixture
@@ -44,7 +45,9 @@ def test_every_benchmark_is_tried_here():
     assert scripts == {*SMALL, "frozen", "results", "cost_picture"}
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in SMALL]
+)
 def test_it_prints_its_figures(name, run):
     assert re.search(r"\d", run(FOLDER / f"{name}.py", *SMALL[name].split()))
 

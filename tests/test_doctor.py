@@ -118,5 +118,6 @@ def test_how_idle_threads_wait_is_shown_and_a_persons_own_choice_stays(zoo_comma
         found = json.loads(done.stdout)["findings"]
         return next(one["words"] for one in found if one["about"] == "threads")
 
-    assert told().startswith("GOMP_SPINCOUNT=") and "set by the zoo" in told()
+    ours = told()
+    assert ours.startswith("GOMP_SPINCOUNT=") and "set by the zoo" in ours
     assert told(OMP_WAIT_POLICY="active") == "OMP_WAIT_POLICY=active"

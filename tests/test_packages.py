@@ -9,8 +9,6 @@ import pytest
 from PIL import Image
 from support import ROOT, environment
 
-from zoo_core.testing.package import check_folder
-
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLES = ROOT / "docs" / "examples"
 EXAMPLE = EXAMPLES / "zoo-mixer"
@@ -135,12 +133,6 @@ def test_a_strangers_one_file_package_appears_after_pip_install(core_venv, tmp_p
         uv("pip", "uninstall", "--python", core_venv.python, "stranger-net")
 
 
-def test_the_example_of_the_tutorial_keeps_its_promises():
-    outcomes = {outcome.check: outcome.state for outcome in check_folder(EXAMPLE)}
-    assert set(outcomes.values()) == {"ok"}
-    assert {"light", "parameters", "learning", "training"} <= outcomes.keys()
-
-
 @pytest.mark.slow
 def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(wheels, tmp_path):
     """Built, installed with what it asks for and nothing else, and checked there."""
@@ -163,7 +155,11 @@ def trainers_venv(wheels, tmp_path_factory) -> Venv:
     return venv
 
 
-@pytest.mark.parametrize("package", TRAINERS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "package",
+    [TRAINERS[0], pytest.param(TRAINERS[1], marks=pytest.mark.slow)],
+    ids=lambda p: p.name,
+)
 def test_each_example_of_a_trainer_keeps_its_promises_without_torch(trainers_venv, package):
     """All that `zoo plugin check` checks is among its own tests."""
     said = trainers_venv.run("-m", "pytest", "-v", "-p", "no:cacheprovider", str(package / "tests"))
@@ -171,6 +167,7 @@ def test_each_example_of_a_trainer_keeps_its_promises_without_torch(trainers_ven
     assert "skipped" not in said and "warning" not in said
 
 
+@pytest.mark.slow
 def test_the_example_of_an_engine_keeps_its_promises(wheels, tmp_path):
     """Beside this environment, which has models to search: pieces, hosts and a whole search."""
     site = tmp_path / "site"

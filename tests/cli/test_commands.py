@@ -78,13 +78,13 @@ def test_list_fits_the_terminal(columns):
     assert summary == "ResNet-18 from ImageNet weights, all layers trained"
 
 
-def test_list_as_json_has_everything(zoo_json):
-    cnn = next(model for model in zoo_json("list") if model["name"] == "cnn")
+def test_list_as_json_has_everything(json_here):
+    cnn = next(model for model in json_here("list") if model["name"] == "cnn")
     assert cnn["parameters"] == 1_147_914
     assert cnn["kinds"] == ["classification"]
     assert (cnn["plugin"], cnn["distribution"]) == ("cnn", "zoo-cnn")
-    assert zoo_json("list", "no such thing") == []
-    assert zoo_json("list", "--kind", "classification", "--plugin", "mlp")[0]["name"] == "mlp"
+    assert json_here("list", "no such thing") == []
+    assert json_here("list", "--kind", "classification", "--plugin", "mlp")[0]["name"] == "mlp"
 
 
 def test_parameters_mean_the_same_in_every_list(zoo_here):
@@ -95,19 +95,19 @@ def test_parameters_mean_the_same_in_every_list(zoo_here):
     assert f"{model['trainable']:,}" in zoo_here("info", name).stdout
 
 
-def test_list_says_when_nothing_matches(zoo_command):
-    done = zoo_command("list", "no such thing")
+def test_list_says_when_nothing_matches(zoo_here):
+    done = zoo_here("list", "no such thing")
     assert done.stdout == ""
     assert "matches" in done.stderr
 
 
-def test_info_shows_options_recipes_and_where_it_comes_from(zoo_command, zoo_json):
-    text = zoo_command("info", "cnn").stdout
+def test_info_shows_options_recipes_and_where_it_comes_from(zoo_here, json_here):
+    text = zoo_here("info", "cnn").stdout
     for part in ("dropout", "0.5", "paper", "lr=0.000199", "zoo-cnn 0.1.0", "zoo_cnn.cnn:CNN"):
         assert part in text
-    entry = zoo_json("info", "cnn")
+    entry = json_here("info", "cnn")
     assert entry["recipes"]["paper"]["lr"] == 1.99e-4
-    assert zoo_command("info", "cnn/cnn").stdout == text
+    assert zoo_here("info", "cnn/cnn").stdout == text
 
 
 def test_an_ambiguous_name_says_how_to_choose(zoo_command, plugin_site):
@@ -126,8 +126,8 @@ def test_an_ambiguous_name_says_how_to_choose(zoo_command, plugin_site):
         (["list", "--datasets", "--tag", "x"], "Error: --kind, --tag and --dataset filter models"),
     ],
 )
-def test_a_mistake_gets_one_sentence_and_a_hint_and_exit_code_2(zoo_command, arguments, sentence):
-    done = zoo_command(*arguments, status=2)
+def test_a_mistake_gets_one_sentence_and_a_hint_and_exit_code_2(zoo_here, arguments, sentence):
+    done = zoo_here(*arguments, status=2)
     assert done.stderr.startswith(sentence)
     assert done.stdout == ""
 
@@ -165,24 +165,24 @@ def test_completion_knows_commands_and_models(tmp_path):
     assert "cnn" in complete("zoo info c", 2)
 
 
-def test_cache_shows_and_clears_what_is_there(zoo_command, zoo_json, tmp_path):
+def test_cache_shows_and_clears_what_is_there(zoo_command, zoo_here, json_here, tmp_path):
     root = tmp_path / "cache"
-    assert {c["bytes"] for c in zoo_json("cache")["caches"]} == {0}
+    assert {c["bytes"] for c in json_here("cache")["caches"]} == {0}
     for kind, used in (("data", 1500), ("features", 10)):
         (root / kind).mkdir(parents=True)
         (root / kind / "file").write_bytes(b"x" * used)
     (root / "not-ours").write_text("keep")
-    assert "1.5 kB" in zoo_command("cache").stdout
+    assert "1.5 kB" in zoo_here("cache").stdout
     # Without an answer nothing is deleted.
     assert "--yes" in zoo_command("cache", "clear", "data", status=2).stderr
     assert (root / "data" / "file").exists()
-    assert zoo_command("cache", "clear", "data", "--yes").stdout == "Deleted 1.5 kB.\n"
+    assert zoo_here("cache", "clear", "data", "--yes").stdout == "Deleted 1.5 kB.\n"
     assert not (root / "data").exists()
     assert (root / "features" / "file").exists()
-    zoo_command("cache", "clear", "--yes")
+    zoo_here("cache", "clear", "--yes")
     assert [path.name for path in root.iterdir()] == ["not-ours"]
-    assert "Nothing to clear" in zoo_command("cache", "clear").stderr
-    zoo_command("cache", "clear", "everything", status=2)
+    assert "Nothing to clear" in zoo_here("cache", "clear").stderr
+    zoo_here("cache", "clear", "everything", status=2)
 
 
 def test_json_is_the_only_thing_on_standard_output(zoo_command, plugin_site):

@@ -18,13 +18,13 @@ def columns(line):
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_command, tmp_path):
+def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_here, tmp_path):
     root = tmp_path / "runs"
     make_run(root, model="mlp", skill=2.5)
     make_run(root, model="cnn", skill=4.0)
     make_run(root, model="vit", done=2, status="interrupted")
     make_run(root, model="vae", classes=(), metrics=make_metrics(3, pace=9)[:1])
-    done = zoo_command("compare", *(f"runs/{path.name}" for path in root.iterdir()))
+    done = zoo_here("compare", *(f"runs/{path.name}" for path in root.iterdir()))
     header, *rows, _, plot = done.stdout.splitlines()
     assert columns(header) == [
         "MODEL", "RUN", "DATASET", "PARAMETERS", "SIZE", "EPOCHS", "TIME", "IMAGES/S", "MS/IMAGE",
@@ -157,12 +157,12 @@ def test_the_table_fits_the_terminal_and_keeps_the_settings(
     assert ("EMA" in words) == (width == 250)
 
 
-def test_mistakes_get_a_sentence(zoo_command, tmp_path):
+def test_mistakes_get_a_sentence(zoo_here, tmp_path):
     run = make_run(tmp_path / "runs", done=1, status="interrupted")
-    assert "needs two runs" in zoo_command("compare", run.name, "latest", status=2).stderr
+    assert "needs two runs" in zoo_here("compare", run.name, "latest", status=2).stderr
     other = make_run(tmp_path / "runs", model="mlp", done=1, status="interrupted")
-    done = zoo_command("compare", run.name, other.name, "-o", "x.bmp", status=2)
+    done = zoo_here("compare", run.name, other.name, "-o", "x.bmp", status=2)
     assert ".png, .pdf or .svg" in done.stderr
     (tmp_path / "file").touch()
-    done = zoo_command("compare", run.name, other.name, "-o", "file/x.png", status=1)
+    done = zoo_here("compare", run.name, other.name, "-o", "file/x.png", status=1)
     assert "file/x.png could not be written" in done.stderr

@@ -16,12 +16,12 @@ from zoo_core.runs.run import Run, SearchFolder, find_any
 from zoo_core.runs.summary import summarize_search
 
 
-def test_runs_are_listed_newest_last(zoo_command, tmp_path):
+def test_runs_are_listed_newest_last(zoo_here, tmp_path):
     root = tmp_path / "runs"
     make_run(root, model="vit", time="20261116T101501Z", done=3, status="interrupted")
     make_run(root, model="cnn", time="20261116T101502Z")
     make_run(root, model="zzz", time="20261115T235959Z", classes=())
-    lines = zoo_command("runs").stdout.splitlines()
+    lines = zoo_here("runs").stdout.splitlines()
     titles = ["RUN", "MODEL", "DATASET", "STATUS", "EPOCHS", "TIME", "LOSS", "ACCURACY"]
     assert lines[0].split() == titles  # the loss, because one of them has no accuracy
     assert [line.split()[1] for line in lines[1:]] == ["zzz", "vit", "cnn"]
@@ -30,31 +30,31 @@ def test_runs_are_listed_newest_last(zoo_command, tmp_path):
     assert "  2 min 30 s  " in lines[3] and lines[3].endswith(" %")
 
 
-def test_text_is_a_pattern_or_a_word(zoo_json, tmp_path):
+def test_text_is_a_pattern_or_a_word(json_here, tmp_path):
     root = tmp_path / "runs"
     make_run(root, model="cnn")
     make_run(root, model="mlp", dataset="mnist", done=1, status="interrupted")
 
     def found(*arguments):
-        return [row["model"] for row in zoo_json("runs", *arguments)]
+        return [row["model"] for row in json_here("runs", *arguments)]
 
     assert found("cnn-*") == ["cnn"]
     assert found("MNIST") == found("interrupted") == ["mlp"]
     assert found("nothing") == []
-    assert zoo_json("runs", "--runs", "elsewhere") == []
+    assert json_here("runs", "--runs", "elsewhere") == []
 
 
-def test_an_empty_folder_and_a_word_that_is_not_there_are_explained(zoo_command, tmp_path):
-    done = zoo_command("runs")
+def test_an_empty_folder_and_a_word_that_is_not_there_are_explained(zoo_here, tmp_path):
+    done = zoo_here("runs")
     assert (done.stdout, done.stderr) == (
         "",
         "There are no runs in runs. zoo train MODEL makes one.\n",
     )
     make_run(tmp_path / "runs", done=1, status="interrupted")
-    assert "None of the 1 runs" in zoo_command("runs", "xyz").stderr
+    assert "None of the 1 runs" in zoo_here("runs", "xyz").stderr
 
 
-def test_damaged_failed_and_silent_runs_are_rows_that_say_so(zoo_command, zoo_json, tmp_path):
+def test_damaged_failed_and_silent_runs_are_rows_that_say_so(zoo_here, json_here, tmp_path):
     root = tmp_path / "runs"
     (root / "not a run").mkdir(parents=True)
     make_run(root, model="bad").settings_file.write_text("{")
@@ -63,7 +63,7 @@ def test_damaged_failed_and_silent_runs_are_rows_that_say_so(zoo_command, zoo_js
     long_ago = time.time() - 1000
     for path in silent.path.iterdir():
         os.utime(path, (long_ago, long_ago))
-    done = zoo_command("runs")
+    done = zoo_here("runs")
     rows = {line.split("-")[0]: line for line in done.stdout.splitlines()[1:4]}
     assert "damaged" in rows["bad"]
     assert "failed" in rows["nan"]
@@ -71,10 +71,10 @@ def test_damaged_failed_and_silent_runs_are_rows_that_say_so(zoo_command, zoo_js
     assert "nan-made_up-20261116T101500Z is failed: the loss is NaN." in done.stdout
     assert "run.json cannot be read" in done.stdout
     assert "nothing was written for 10 minutes" in done.stderr
-    assert {row["status"] for row in zoo_json("runs")} == {"damaged", "failed", "running"}
+    assert {row["status"] for row in json_here("runs")} == {"damaged", "failed", "running"}
 
 
-def test_runs_are_removed_when_asked(zoo_command, tmp_path):
+def test_runs_are_removed_when_asked(zoo_command, zoo_here, tmp_path):
     root = tmp_path / "runs"
     run = make_run(root)
     other = make_run(root, model="bad")
@@ -84,12 +84,12 @@ def test_runs_are_removed_when_asked(zoo_command, tmp_path):
         "Error: there is nobody to ask; nothing was deleted.", "Hint: add --yes",
     ]  # fmt: skip
     assert run.path.exists()
-    done = zoo_command("runs", "remove", run.name, other.name, "--yes")
+    done = zoo_here("runs", "remove", run.name, other.name, "--yes")
     deleted = [line.partition(", ")[0] for line in done.stdout.splitlines()]
     assert deleted == [f"Deleted runs/{name}" for name in (run.name, other.name)]
     assert list(root.iterdir()) == []
     running = make_run(root, model="going", done=1, status="running")
-    done = zoo_command("runs", "remove", "latest", "--yes", status=2)
+    done = zoo_here("runs", "remove", "latest", "--yes", status=2)
     assert "is still running" in done.stderr
     assert running.path.exists()
 

@@ -1,4 +1,4 @@
-"""`zoo train`, `evaluate` and `predict` as a person uses them, in processes of their own."""
+"""`zoo train`, `evaluate` and `predict` as a person uses them."""
 
 import json
 import os
@@ -46,8 +46,8 @@ def wait_for_epochs(tmp_path, process, count=2):
     raise AssertionError("no epoch ended")
 
 
-def test_train_evaluate_predict_and_train_the_same_again(zoo_command, zoo_here, zoo_json, tmp_path):
-    done = zoo_command("train", "mlp", *SMALL, "--epochs", "2", "--seed", "5")
+def test_train_evaluate_predict_and_train_the_same_again(zoo_here, json_here, tmp_path):
+    done = zoo_here("train", "mlp", *SMALL, "--epochs", "2", "--seed", "5")
     run = only_run(tmp_path)
     lines = done.stdout.splitlines()
     assert lines[-1] == f"runs/{run.name}"
@@ -59,19 +59,18 @@ def test_train_evaluate_predict_and_train_the_same_again(zoo_command, zoo_here, 
     assert document["status"] == "complete"
     assert document["recipe"]["seed"] == 5
     assert document["model"]["config"]["hidden"] == [16]
-    assert document["command"].startswith("zoo train mlp --dataset synthetic")
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 2
     assert not (run / "checkpoints").exists()
     assert (run / "report.md").exists()
 
-    figures = zoo_json("evaluate", "latest")
+    figures = json_here("evaluate", "latest")
     assert figures["accuracy"] == document["result"]["test"]["accuracy"]
     assert figures["images"] == 60
     assert "accuracy" in zoo_here("evaluate", run.name, "--split", "train").stdout
 
     picture = tmp_path / "picture.png"
     Image.fromarray(np.full((40, 50, 3), 200, np.uint8)).save(picture)
-    (prediction,) = zoo_json("predict", "latest", str(picture), "--top", "2")
+    (prediction,) = json_here("predict", "latest", str(picture), "--top", "2")
     assert len(prediction["classes"]) == 2
     assert "picture.png" in zoo_here("predict", str(run), str(tmp_path / "picture.png")).stdout
 
@@ -80,9 +79,12 @@ def test_train_evaluate_predict_and_train_the_same_again(zoo_command, zoo_here, 
     assert again["result"]["model"]["sha256"] == document["result"]["model"]["sha256"]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_the_first_signal_saves_and_says_how_to_resume(tmp_path, number, status):
-    process = start(tmp_path, "mlp", *SMALL, "--epochs", "4000", "--no-report")
+@pytest.mark.parametrize(
+    ("model", "number", "status"),
+    [("mlp", signal.SIGINT, 130), ("fcn_numpy", signal.SIGTERM, 143)],
+)
+def test_the_first_signal_saves_and_says_how_to_resume(tmp_path, model, number, status):
+    process = start(tmp_path, model, *SMALL, "--epochs", "4000", "--no-report")
     wait_for_epochs(tmp_path, process)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=300)
@@ -90,7 +92,9 @@ def test_the_first_signal_saves_and_says_how_to_resume(tmp_path, number, status)
     assert process.returncode == status, stderr
     assert "and saved.\n" in stderr
     assert stderr.splitlines()[-1] == f"Hint: zoo train --resume runs/{run.name}"
-    assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
+    document = json.loads((run / "run.json").read_text())
+    assert document["status"] == "interrupted"
+    assert document["command"].startswith(f"zoo train {model} --dataset synthetic")
     assert len(list((run / "checkpoints").glob("*.json"))) == 1
 
 
@@ -114,7 +118,7 @@ def test_two_signals_at_once_do_not_wait_and_leave_a_good_checkpoint(tmp_path, z
 
 
 def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zoo_here):
-    process = start(tmp_path, "mlp", *SMALL, "--epochs", "4000", "--no-report")
+    process = start(tmp_path, "fcn_numpy", *SMALL, "--epochs", "4000", "--no-report")
     wait_for_epochs(tmp_path, process)
     done = zoo_here("train", "--resume", "latest", status=2)
     assert "another process is working on" in done.stderr
@@ -129,7 +133,7 @@ def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zo
     run = f"runs/{only_run(tmp_path).name}"
     assert done.stderr.splitlines() == [
         f"{run} is complete; there is nothing to resume.",
-        f"zoo train mlp --init {run} --dataset synthetic --set data.train_size=300 "
+        f"zoo train fcn_numpy --init {run} --dataset synthetic --set data.train_size=300 "
         "--set data.test_size=60 trains it further; zoo runs lists other runs.",
     ]
     assert done.stdout.splitlines()[-1] == run
@@ -140,9 +144,9 @@ def test_hooks_hear_of_the_run_and_a_logger_that_raises_is_dropped(
 ):
     env = {
         "PYTHONPATH": str(plugin_site),
-        "ZOO_PLUGINS": "mlp,logger,raising-logger",
+        "ZOO_PLUGINS": "numpy,logger,raising-logger",
     }
-    done = zoo_command("train", "mlp", *SMALL, "--epochs", "2", "--no-report", **env)
+    done = zoo_command("train", "fcn_numpy", *SMALL, "--epochs", "2", "--no-report", **env)
     lines = [line for line in done.stderr.splitlines() if not line.startswith("epoch 1/2")]
     heard = [line.split()[0] for line in lines if line.split()[0] in ("started", "epoch", "ended")]
     assert heard.count("started") == heard.count("ended") == 1
@@ -153,7 +157,7 @@ def test_hooks_hear_of_the_run_and_a_logger_that_raises_is_dropped(
         "it is not called again in this run"
     ]
     done = zoo_command(
-        "train", "mlp", *SMALL, "--lr", "1e30", "--set", "optimizer=sgd", status=1, **env
+        "train", "fcn_numpy", *SMALL, "--lr", "1e30", "--set", "optimizer=sgd", status=1, **env
     )
     assert "\nfailed the loss was not a finite number" in done.stderr
     assert "Error: the loss was not a finite number in epoch 1" in done.stderr

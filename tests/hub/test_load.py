@@ -293,7 +293,16 @@ def test_weights_are_used_from_the_mapped_file_and_training_does_not_change_it(r
     assert run.model_file.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", registry().models.labels())
+LARGE = "vit_b16_finetune"  # 86 million parameters
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name == LARGE))
+        for name in registry().models.labels()
+    ],
+)
 def test_every_installed_model_is_the_same_after_a_load(name, tmp_path):
     """Saved and loaded through the trainer's own functions, from a mapped file."""
     from zoo_core.io.tensors import to_bytes

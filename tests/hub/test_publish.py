@@ -298,37 +298,38 @@ def test_verify_knows_the_digest_of_a_pulled_file_that_no_manifest_lists(
     assert not row["ok"] and "is not the file that was published" in row["state"]
 
 
-def test_the_life_of_weights_on_the_command_line(numpy_run, tmp_path, zoo_command, zoo_json):
-    """With a model that needs no torch, in processes of their own."""
-    env = {"ZOO_MANIFEST": str(tmp_path / "manifest.json")}
+def test_the_life_of_weights_on_the_command_line(
+    numpy_run, tmp_path, zoo_command, zoo_here, json_here
+):
+    """With a model that needs no torch; all weights are verified where no others are installed."""
     to = f"file:{tmp_path / 'shared'}"
-    shown = zoo_command("publish", str(numpy_run.path), "--to", to, "--dry-run", **env)
+    shown = zoo_here("publish", str(numpy_run.path), "--to", to, "--dry-run")
     assert "## How it was trained" in shown.stdout and not (tmp_path / "shared").exists()
-    done = zoo_json("publish", str(numpy_run.path), "--to", to, "--license", "mit", **env)
+    done = json_here("publish", str(numpy_run.path), "--to", to, "--license", "mit")
     assert done["name"] == "fcn_numpy.synthetic" and done["new"]
-    (row,) = zoo_json("list", "--weights", "fcn_numpy*", **env)
+    (row,) = json_here("list", "--weights", "fcn_numpy*")
     assert not row["here"] and row["install"] == "" and row["metrics"]["test_accuracy"] >= 0
-    assert "cache" in zoo_command("pull", "fcn_numpy", **env).stdout
-    (row,) = zoo_json("list", "--weights", "fcn_numpy*", **env)
+    assert "cache" in zoo_here("pull", "fcn_numpy").stdout
+    (row,) = json_here("list", "--weights", "fcn_numpy*")
     assert row["here"]
-    assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", ZOO_PLUGINS="numpy", **env).stdout
+    assert "ok, fits numpy/fcn_numpy" in zoo_command("verify", ZOO_PLUGINS="numpy").stdout
     (file,) = (tmp_path / "cache" / "weights").glob("*.safetensors")
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(data)
     assert (
         "not the file that was published"
-        in zoo_command("verify", status=1, ZOO_PLUGINS="numpy", **env).stdout
+        in zoo_command("verify", status=1, ZOO_PLUGINS="numpy").stdout
     )
-    assert zoo_json("evaluate", "fcn_numpy", **env)["images"] == 32
-    assert "ok" in zoo_command("verify", "fcn_numpy", **env).stdout
-    assert "deleted" in zoo_command("remove", "fcn_numpy", **env).stdout
-    assert "not on this machine" in zoo_command("verify", "fcn_numpy", status=1, **env).stdout
-    compared = zoo_json("compare", str(numpy_run.path), "fcn_numpy", **env)
+    assert json_here("evaluate", "fcn_numpy")["images"] == 32
+    assert "ok" in zoo_here("verify", "fcn_numpy").stdout
+    assert "deleted" in zoo_here("remove", "fcn_numpy").stdout
+    assert "not on this machine" in zoo_here("verify", "fcn_numpy", status=1).stdout
+    compared = json_here("compare", str(numpy_run.path), "fcn_numpy")
     assert [one["model"] for one in compared["runs"]] == ["fcn_numpy", "fcn_numpy"]
-    zoo_command("remove", "--forget", "fcn_numpy.synthetic", **env)
-    assert zoo_json("list", "--weights", "fcn_numpy*", **env) == []
-    assert json.loads((tmp_path / "manifest.json").read_text())["weights"] == []
+    zoo_here("remove", "--forget", "fcn_numpy.synthetic")
+    assert json_here("list", "--weights", "fcn_numpy*") == []
+    assert json.loads((tmp_path / "own.json").read_text())["weights"] == []
 
 
 def test_a_plugin_brings_a_manifest_and_weights_along(numpy_run, tmp_path, zoo_command, zoo_json):

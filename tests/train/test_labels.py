@@ -9,6 +9,7 @@ from train.test_resume import DRIVER
 
 import zoo
 from zoo_core.train.job import trainer_of
+from zoo_core.train.runner import train
 from zoo_core.tune.report import table_of
 
 SMALL = {"train_size": 160, "test_size": 40, "image_size": 16}
@@ -102,7 +103,7 @@ def test_a_search_has_no_column_for_what_no_trial_has(tmp_path):
 def test_mixed_images_have_mixed_labels(tmp_path):
     for labels in ("classes", "numbers"):
         how = settings(labels, mixup=0.4, epochs=1)
-        result = zoo.train("cnn", "synthetic", settings=how, runs=tmp_path / labels, quiet=True)
+        result = train("cnn", "synthetic", settings=how, runs=tmp_path / labels, quiet=True)
         assert np.isfinite(result.metrics["loss"])
 
 
@@ -113,7 +114,7 @@ def test_positive_weights_and_losses_change_what_is_learned(tmp_path):
         ("numbers", {}), ("numbers", {"loss": "huber"}),
     ):  # fmt: skip
         how = settings(labels, epochs=1, task=task)
-        result = zoo.train("cnn", "synthetic", settings=how, runs=tmp_path / "runs", quiet=True)
+        result = train("cnn", "synthetic", settings=how, runs=tmp_path / "runs", quiet=True)
         found[labels, str(task)] = result.run.read()["result"]["model"]["sha256"]
     assert len(set(found.values())) == 5
 
@@ -147,7 +148,7 @@ def test_data_with_other_labels_is_refused(trained):
         measure(zoo.load(result.path), "synthetic", {**SMALL, "labels": other}, {})
 
 
-@pytest.mark.parametrize("labels", ["classes", "numbers"])
+@pytest.mark.parametrize("labels", ["classes", pytest.param("numbers", marks=pytest.mark.slow)])
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, labels):
     how = {"data": {**SMALL, "labels": labels}, "validation_fraction": 0.2, "label_smoothing": 0.0}
     how |= {"model": {"channels": [8, 8], "hidden": 16}, "preprocess": {"size": 16}}

@@ -103,7 +103,7 @@ def test_without_hyperopt_it_says_how_to_get_it():
     code = (
         "import sys; sys.modules['hyperopt'] = None\n"
         "from zoo_core.cli.main import main\n"
-        "main(['tune', 'mlp', '--dataset', 'synthetic', '--runs', 'nowhere'])"
+        "main(['tune', 'fcn_numpy', '--dataset', 'synthetic', '--runs', 'nowhere'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment()

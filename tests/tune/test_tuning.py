@@ -1,4 +1,4 @@
-"""`zoo tune` and `zoo sweep` as a person uses them, in processes of their own."""
+"""`zoo tune` and `zoo sweep` as a person uses them."""
 
 import dataclasses
 import json
@@ -47,9 +47,9 @@ def only(folder, pattern):
     return found
 
 
-def test_tune_then_train_then_train_the_same_again(zoo_command, zoo_here, tmp_path):
+def test_tune_then_train_then_train_the_same_again(zoo_here, tmp_path):
     constant = ("--set", "schedule=constant", "--set", "lr=3e-4")
-    done = zoo_command("tune", "mlp", *SMALL, *constant, "--epochs", "4", "--train")
+    done = zoo_here("tune", "mlp", *SMALL, *constant, "--epochs", "4", "--train")
     search = only(tmp_path / "runs", "tune-mlp-synthetic-*")
     trained = only(tmp_path / "runs", "mlp-synthetic-*")
     assert done.stdout.splitlines()[-1] == f"runs/{search.name}"
@@ -179,7 +179,7 @@ def test_a_complete_search_says_so_when_it_is_resumed(small, capsys):
 def test_several_workers_share_the_work(small):
     """That they find the same again and again is tested below, with kills."""
     small["settings"]["epochs"] = 2
-    found = zoo.tune("mlp", "synthetic", trials=5, workers=2, **small)
+    found = zoo.tune("fcn_numpy", "synthetic", trials=5, workers=2, **small)
     assert [t.source for t in found.trials] == ["recipe", *["random"] * 4]
     assert "| workers | 2, local |" in found.report.read_text()
 
@@ -382,9 +382,13 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, zoo_here):
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
 
 
+SLOWLY = pytest.mark.slow
+WITH_KILLS = [(1, 1), pytest.param(4, 1, marks=SLOWLY), pytest.param(4, 2, marks=SLOWLY)]
+
+
 @forks
-@pytest.mark.parametrize(("count", "workers"), [(4, 1), pytest.param(4, 2, marks=pytest.mark.slow)])
-def test_killed_at_many_points_it_finds_the_same(tmp_path, count, workers):
+@pytest.mark.parametrize(("count", "workers"), WITH_KILLS)
+def test_killed_and_resumed_it_finds_the_same(tmp_path, count, workers):
     """The same suggestions, the same curves to the last digit, the same weights at the end."""
     done = kills.drive(DRIVER, tmp_path, count, 1, workers, ZOO_CACHE=str(tmp_path / "cache"))
     assert done["killed"] == done["whole"]

@@ -39,6 +39,7 @@ def features(name: str, state: dict[str, torch.Tensor], images: torch.Tensor) ->
         return model.features(images)
 
 
+@pytest.mark.slow  # 86 million parameters, twice
 def test_vit_b16_is_torchvisions():
     theirs = shaken(torchvision.models.vit_b_16())
     state = theirs.state_dict()

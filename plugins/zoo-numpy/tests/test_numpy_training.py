@@ -93,10 +93,11 @@ for arguments in (
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
-def test_killed_at_many_points_it_ends_with_the_same_weights(tmp_path):
-    settings = {"data": {**SMALL, "train_size": 600}, "model": {}, "augment": ["affine:10"]}
+@pytest.mark.parametrize("count", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_killed_and_resumed_it_ends_with_the_same_weights(tmp_path, count):
+    settings = {"data": {**SMALL, "train_size": 200 * count}, "model": {}, "augment": ["affine:10"]}
     driver = ROOT / "tests" / "train" / "kill_driver.py"
-    arguments = tmp_path, 4, 1, "lenet_numpy", 0, json.dumps(settings)
+    arguments = tmp_path, count, 1, "lenet_numpy", 0, json.dumps(settings)
     done = kills.drive(driver, *arguments, ZOO_CACHE=str(tmp_path), OMP_NUM_THREADS="1")
     assert done["killed"] == done["whole"]
 

@@ -79,7 +79,9 @@ def board(*options: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "end", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_the_command_serves_all_runs_until_it_is_ended(tmp_path, end):
     run = train(tmp_path).run
     with board("--runs", str(tmp_path), "--port", "0") as process:
