@@ -7,18 +7,26 @@ cache has one safetensors file for each choice of options; docs/datasets.md desc
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays, new_dataset
+from zoo_core.data.dataset import (
+    CheckedArrays,
+    Dataset,
+    Split,
+    check_arrays,
+    check_digests,
+    new_dataset,
+)
 from zoo_core.data.originals import Originals
-from zoo_core.data.sources import Arrays, Source
+from zoo_core.data.sources import Arrays, Kept, Source
 from zoo_core.data.stores import open_originals
 from zoo_core.io import tensors
 from zoo_core.io.console import say, typed
@@ -32,7 +40,7 @@ from zoo_core.io.errors import (
     check_names,
     os_errors,
 )
-from zoo_core.io.files import cache_dir, locked, temporary_folder
+from zoo_core.io.files import atomic_write, cache_dir, file_digest, locked, temporary_folder
 from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import DatasetEntry, ReaderEntry
@@ -41,8 +49,10 @@ from zoo_core.spec.registry import as_reference, is_path, origin, registry
 
 FORMAT = 1  # of the cache file's record
 SUFFIX = ".safetensors"
+KEPT = ".original"  # of a file that is kept as it came
 
 Report = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,8 @@ class DatasetChoice:
     @property
     def file(self) -> Path:
         """Where it is cached: `name`, `plugin--name` of others, `@` and a digest with options."""
+        if self.entry.originals:  # one file for all options: `Kept`
+            return cache_dir("data") / f"{_stem(self.entry)}{KEPT}"
         chosen = "" if self.declared else "@" + document_digest(self.options)[:12]
         return cache_dir("data") / f"{_stem(self.entry)}{chosen}{SUFFIX}"
 
@@ -97,14 +109,24 @@ def open_dataset(
     lines for people.
     """
     choice = find_dataset(reference, {**(options or {}), **more})
-    made = _made(choice)
+    made = given_by(choice, source, fetch=fetch, report=report)
     if isinstance(made, Originals):
         return open_originals(choice.name, choice.entry, choice.options, made, report)
     if isinstance(made, Mapping):
         return _dataset(choice, choice.check(made, f"{choice.label}: "))
     found = _load_cached(choice, made[0].key, report)
     if found is None:
-        found = _fetched(choice, made, source and Path(source), fetch, report)
+        key = made[0].key
+        found = _fetched(
+            choice,
+            made,
+            source and Path(source),
+            fetch,
+            report,
+            load=lambda: _load_cached(choice, key, lambda line: None, clean=True),
+            check=choice.check,
+            keep=lambda found, where: _write(choice, key, found, where),
+        )
     elif source is not None:
         report(f"{choice.label} is in the cache already, {source} is not needed: {choice.file}")
     return _dataset(choice, found)
@@ -160,7 +182,7 @@ class StaleCache(DataError):
 def cached_files(entry: DatasetEntry) -> list[Path]:
     """The cache files of a dataset, with whatever options."""
     stem = _stem(entry)
-    files = cache_dir("data").glob(f"{stem}*{SUFFIX}")
+    files = cache_dir("data").glob(f"{stem}*{KEPT if entry.originals else SUFFIX}")
     return sorted(path for path in files if path.stem.split("@")[0] == stem)
 
 
@@ -184,6 +206,8 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
 
 def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.ndarray]]:
     """What is recorded, and the arrays. Read into memory once; a mapped file would count twice."""
+    if path.suffix == KEPT:
+        return {}, {}
     try:
         with path.open("rb") as file:
             header = tensors.read_header(file)
@@ -191,6 +215,14 @@ def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.nd
             return record, tensors.read_arrays(file, header) if arrays else {}
     except (ValueError, KeyError, RecursionError) as error:
         raise DataError(f"{path} is truncated or damaged: {error}") from error
+
+
+def verify_file(choice: DatasetChoice, path: Path) -> None:
+    """Read a file of the cache again, every byte; raises DataError where something is wrong."""
+    if path.suffix != KEPT:
+        verify_cached(choice, path)
+    elif isinstance(kept := _made(choice), Kept):
+        check_digests({str(path): file_digest(path)}, {str(path): kept.sha256})
 
 
 def verify_cached(choice: DatasetChoice, path: Path, key: str | None = None) -> CheckedArrays:
@@ -233,20 +265,56 @@ def _stem(entry: DatasetEntry) -> str:
     return entry.name if plugin == "builtin" else f"{plugin}--{entry.name}"
 
 
-def _made(choice: DatasetChoice) -> Originals | Arrays | Sequence[Source]:
-    """What the entry's target returns: originals, arrays, or sources to get them from."""
+def given_by(
+    choice: DatasetChoice, source: Path | None = None, *, fetch: bool = True, report: Report = say
+) -> Originals | Arrays | Sequence[Source]:
+    """Originals, arrays, or sources of arrays; the file that holds originals is fetched first."""
+    made = _made(choice)
+    if not isinstance(made, Kept):
+        return made
+    named = Source("the file that you named", lambda path: path, needs="path")
+    path, wanted = choice.file, made.sha256
+
+    def load() -> Path | None:
+        if not path.exists():
+            return None
+        if file_digest(path) == wanted:
+            return path
+        report(f"{path} is damaged; a new copy is needed")
+        return None
+
+    def check(file: Path, where: str) -> Path:
+        check_digests({f"{where}{file.name}": file_digest(file)}, {f"{where}{file.name}": wanted})
+        with atomic_write(path) as temporary:
+            shutil.copyfile(file, temporary)
+        return path
+
+    with os_errors(f"{path} cannot be read", DataError):
+        found = load()
+    if found is None:
+        sources = [named, *made.sources]
+        found = _fetched(
+            choice, sources, source and Path(source), fetch, report, load, check, lambda f, _: f
+        )
+    elif source is not None:
+        report(f"{choice.label} is in the cache already, {source} is not needed: {path}")
+    return made.read(found)
+
+
+def _made(choice: DatasetChoice) -> Originals | Kept | Arrays | Sequence[Source]:
+    """What the entry's target returns."""
     what = f"dataset {choice.label!r}"
     target = resolve(choice.entry.target, what)
     try:
         own = {name: choice.options[name] for name in choice.entry.config}
-        made: Originals | Arrays | Sequence[Source] = target(**own)
+        made: Originals | Kept | Arrays | Sequence[Source] = target(**own)
     except ZooError:
         raise
     except Exception as error:
         raise DataError(f"{what} raised {describe(error)}") from error
     sources = made if isinstance(made, list | tuple) else ()
     given = bool(sources) and all(isinstance(source, Source) for source in sources)
-    if given or isinstance(made, Originals | Mapping):
+    if given or isinstance(made, Originals | Kept | Mapping):
         return made
     raise DataError(f"{what} gave neither zoo.Originals, nor arrays, nor a list of zoo.Source")
 
@@ -257,9 +325,16 @@ def _fetched(
     user_path: Path | None,
     network: bool,
     report: Report,
-) -> CheckedArrays:
-    """Take the dataset from the first source that has it, and keep it."""
-    label, path, key = choice.label, choice.file, sources[0].key
+    load: Callable[[], T | None],
+    check: Callable[[Any, str], T],
+    keep: Callable[[T, str], T],
+) -> T:
+    """Take the dataset from the first source that has it, and keep it.
+
+    load: asks the cache again, since another process may have been quicker. check: makes of what a
+    source gives what is kept, and is told how a sentence about it begins. keep: writes that.
+    """
+    label, path = choice.label, choice.file
     usable = ("path",) if user_path else ("network", "nothing") if network else ("nothing",)
     sources = [source for source in sources if source.needs in usable]
     if not sources and user_path:
@@ -271,36 +346,43 @@ def _fetched(
         os_errors(f"{path} could not be written", DataError, room),
         locked(path, lambda: report(f"{label} is being fetched by another process; waiting")),
     ):
-        found = _load_cached(choice, key, lambda line: None, clean=True)
-        if found is not None:
-            return found  # by the process that we waited for
-        found, source = _first(choice, sources, user_path, report)
-        record = {
-            "format": FORMAT,
-            "dataset": choice.entry.name,
-            "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
-            "options": dict(choice.options),
-            "key": key,
-            "classes": found.targets.classes,
-            "targets": found.targets.to_dict(),
-            "digests": found.digests,
-            "source": str(user_path or source.name),
-            "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-        tensors.write(path, found.arrays, json.dumps(record, sort_keys=True))
-        return found
+        if (loaded := load()) is not None:
+            return loaded
+        found, source = _first(choice, sources, user_path, report, check)
+        return keep(found, str(user_path or source.name))
+
+
+def _write(choice: DatasetChoice, key: str, found: CheckedArrays, source: str) -> CheckedArrays:
+    record = {
+        "format": FORMAT,
+        "dataset": choice.entry.name,
+        "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
+        "options": dict(choice.options),
+        "key": key,
+        "classes": found.targets.classes,
+        "targets": found.targets.to_dict(),
+        "digests": found.digests,
+        "source": source,
+        "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    tensors.write(choice.file, found.arrays, json.dumps(record, sort_keys=True))
+    return found
 
 
 def _first(
-    choice: DatasetChoice, sources: Sequence[Source], user_path: Path | None, report: Report
-) -> tuple[CheckedArrays, Source]:
+    choice: DatasetChoice,
+    sources: Sequence[Source],
+    user_path: Path | None,
+    report: Report,
+    check: Callable[[Any, str], T],
+) -> tuple[T, Source]:
     tried = ""
     for source in sources:
         report(f"{choice.label}: {user_path or source.name}")
         where = "" if source.needs == "network" else f"{user_path or choice.label}: "
         try:
             with temporary_folder(choice.file) as folder:
-                return choice.check(source.fetch(user_path or folder), where), source
+                return check(source.fetch(user_path or folder), where), source
         except Exception as error:
             if isinstance(error, OSError) and error.errno in THIS_MACHINE:
                 raise

