@@ -206,36 +206,31 @@ def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answe
     found = check_dataset(name, parsed(assignments), sheets=output)
 
     def show() -> None:
-        facts = found.facts
-        sides = {key: "{} x {}".format(*facts[key]) for key in ("smallest", "median", "largest")}
-        lost, total = facts.get("crop_loses"), sum(found.images.values())
-        labels = facts.get("labels", {}).items()
+        facts, total = found.facts, sum(found.images.values())
+        sizes = ["{} x {}".format(*pair) for pair in facts["sizes"]]
+        lost = [f"{share:.0%}" for share in facts["crop_loses"]]
         print_fields(
             {
                 "dataset": found.name,
-                "images": ", ".join(f"{part} {n:,}" for part, n in found.images.items()),
+                "images": ", ".join(f"{n:,} {part}" for part, n in found.images.items()),
                 "labels": found.targets,
-                "sizes": ", ".join(f"{key} {value}" for key, value in sides.items()),
-                "crop loses": lost
-                and f"{lost['mean']:.0%} of an image, {lost['most']:.0%} at most",
-                "formats": ", ".join(f"{key} {n:,}" for key, n in facts["formats"].items()),
+                "sizes": sizes and "smallest {}, median {}, largest {}".format(*sizes),
+                "crop loses": lost and "{} of an image on average, {} at most".format(*lost),
+                "formats": ", ".join(f"{n:,} {name}" for name, n in facts["formats"].items()),
                 "colour": f"{total - facts['grey']:,} in colour, {facts['grey']:,} grey",
             }
         )
-        columns = ["name", *(f"#{part}" for part in found.images)]
-        if labels:
+        rows = [[name, *map(_told, parts.values())] for name, parts in facts["labels"].items()]
+        if rows:
             click.echo()
-            print_table(columns, [[key, *map(_told, counts.values())] for key, counts in labels])
-        for title, some in groupby(found.odd, lambda one: "Problem" if one.problem else "Remark"):
-            for one in some:
-                click.echo(f"\n{click.style(title, bold=True)}: {one.what}")
-                for images in one.images[:SHOWN]:
-                    click.echo(f"  {_told(images)}")
-                if (more := len(one.images) - SHOWN) > 0:
-                    click.echo(f"  and {more:,} more")
-                if one.to_do:
-                    click.echo(f"  To do: {one.to_do}")
-        click.echo("\nNothing is odd." if not found.odd else "")
+            print_table(["label", *(f"#{part}" for part in found.images)], rows)
+        for one in found.odd:
+            word = click.style("Problem" if one.problem else "Remark", bold=True)
+            click.echo(f"\n{word}: {one.what}{one.to_do and f' ({one.to_do})'}")
+            for images in one.images[:SHOWN]:
+                click.echo(f"  {_told(images)}")
+            if (more := len(one.images) - SHOWN) > 0:
+                click.echo(f"  ... and {more:,} more")
 
     remarks = [f"Wrote {path}" for path in found.sheets]
     return Answer(found.to_dict(), show, failed=not found.ok, remarks=remarks)
@@ -297,13 +292,12 @@ def show(
 
 
 def _told(found: Any) -> str:
-    """A name, a name with its reason, a group of names, or figures, on one line."""
-    if isinstance(found, dict):
-        return " ".join(f"{key} {value:g}" for key, value in found.items())
+    """What a line has room for: a number, several, a name, the reason for one, alike names."""
     if isinstance(found, tuple):
-        return str(found[1])  # names the image
+        return str(found[1])
     if isinstance(found, list):
-        return ", ".join(found[:SHOWN]) + (f", {len(found) - SHOWN} more" * (len(found) > SHOWN))
+        few = [f"{one:g}" if isinstance(one, float) else one for one in found[:SHOWN]]
+        return ", ".join(few) + (" ..." if len(found) > SHOWN else "")
     return f"{found:,}" if isinstance(found, int) else str(found)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -48,11 +48,9 @@ from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import as_reference, is_path, origin, registry
 
 FORMAT = 1  # of the cache file's record
-SUFFIX = ".safetensors"
-KEPT = ".original"  # of a file that is kept as it came
+SUFFIX, KEPT = ".safetensors", ".original"
 
 Report = Callable[[str], None]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class DatasetChoice:
     @property
     def file(self) -> Path:
         """Where it is cached: `name`, `plugin--name` of others, `@` and a digest with options."""
-        if self.entry.originals:  # one file for all options: `Kept`
+        if self.entry.originals:  # the file that they come from, whatever the options: `Kept`
             return cache_dir("data") / f"{_stem(self.entry)}{KEPT}"
         chosen = "" if self.declared else "@" + document_digest(self.options)[:12]
         return cache_dir("data") / f"{_stem(self.entry)}{chosen}{SUFFIX}"
@@ -109,24 +107,14 @@ def open_dataset(
     lines for people.
     """
     choice = find_dataset(reference, {**(options or {}), **more})
-    made = given_by(choice, source, fetch=fetch, report=report)
+    made = given_by(choice, source, fetch, report)
     if isinstance(made, Originals):
         return open_originals(choice.name, choice.entry, choice.options, made, report)
     if isinstance(made, Mapping):
         return _dataset(choice, choice.check(made, f"{choice.label}: "))
     found = _load_cached(choice, made[0].key, report)
     if found is None:
-        key = made[0].key
-        found = _fetched(
-            choice,
-            made,
-            source and Path(source),
-            fetch,
-            report,
-            load=lambda: _load_cached(choice, key, lambda line: None, clean=True),
-            check=choice.check,
-            keep=lambda found, where: _write(choice, key, found, where),
-        )
+        found = _fetched(choice, made, source and Path(source), fetch, report)
     elif source is not None:
         report(f"{choice.label} is in the cache already, {source} is not needed: {choice.file}")
     return _dataset(choice, found)
@@ -219,10 +207,10 @@ def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.nd
 
 def verify_file(choice: DatasetChoice, path: Path) -> None:
     """Read a file of the cache again, every byte; raises DataError where something is wrong."""
-    if path.suffix != KEPT:
-        verify_cached(choice, path)
-    elif isinstance(kept := _made(choice), Kept):
+    if path.suffix == KEPT and isinstance(kept := _made(choice), Kept):
         check_digests({str(path): file_digest(path)}, {str(path): kept.sha256})
+    else:
+        verify_cached(choice, path)
 
 
 def verify_cached(choice: DatasetChoice, path: Path, key: str | None = None) -> CheckedArrays:
@@ -266,43 +254,37 @@ def _stem(entry: DatasetEntry) -> str:
 
 
 def given_by(
-    choice: DatasetChoice, source: Path | None = None, *, fetch: bool = True, report: Report = say
+    choice: DatasetChoice, source: Path | None = None, fetch: bool = True, report: Report = say
 ) -> Originals | Arrays | Sequence[Source]:
-    """Originals, arrays, or sources of arrays; the file that holds originals is fetched first."""
-    made = _made(choice)
+    """What the entry's target returns; the file of originals that it names is fetched and read."""
+    made, path, label = _made(choice), choice.file, choice.label
     if not isinstance(made, Kept):
         return made
-    named = Source("the file that you named", lambda path: path, needs="path")
-    path, wanted = choice.file, made.sha256
-
-    def load() -> Path | None:
-        if not path.exists():
-            return None
-        if file_digest(path) == wanted:
-            return path
-        report(f"{path} is damaged; a new copy is needed")
-        return None
-
-    def check(file: Path, where: str) -> Path:
-        check_digests({f"{where}{file.name}": file_digest(file)}, {f"{where}{file.name}": wanted})
-        with atomic_write(path) as temporary:
-            shutil.copyfile(file, temporary)
-        return path
-
-    with os_errors(f"{path} cannot be read", DataError):
-        found = load()
-    if found is None:
-        sources = [named, *made.sources]
-        found = _fetched(
-            choice, sources, source and Path(source), fetch, report, load, check, lambda f, _: f
-        )
-    elif source is not None:
-        report(f"{choice.label} is in the cache already, {source} is not needed: {path}")
-    return made.read(found)
+    waiting = lambda: report(f"{label} is being fetched by another process; waiting")  # noqa: E731
+    with os_errors(f"{path} could not be kept", DataError), locked(path, waiting):
+        try:
+            verify_file(choice, path)
+        except (DataError, FileNotFoundError) as problem:
+            if isinstance(problem, DataError):
+                report(f"{problem}; a new copy is needed")
+            if not (source or fetch):
+                hint = typed("zoo data fetch", label)
+                raise DataError(f"dataset {label!r} is not in the cache", hint) from None
+            report(f"{label}: {source or made.source}")
+            try:
+                with temporary_folder(path) as folder:
+                    file = Path(source or made.fetch(folder))
+                    check_digests({str(file): file_digest(file)}, {str(file): made.sha256})
+                    with atomic_write(path) as temporary:
+                        shutil.copyfile(file, temporary)
+            except DataError as error:
+                hint = f"or name the file, if you have it: zoo data fetch {label} --from FILE"
+                raise DataError(f"{label} could not be fetched: {error}", hint) from error
+    return made.read(path)
 
 
 def _made(choice: DatasetChoice) -> Originals | Kept | Arrays | Sequence[Source]:
-    """What the entry's target returns."""
+    """What the entry's target returns: originals, arrays, or where to get them from."""
     what = f"dataset {choice.label!r}"
     target = resolve(choice.entry.target, what)
     try:
@@ -325,16 +307,9 @@ def _fetched(
     user_path: Path | None,
     network: bool,
     report: Report,
-    load: Callable[[], T | None],
-    check: Callable[[Any, str], T],
-    keep: Callable[[T, str], T],
-) -> T:
-    """Take the dataset from the first source that has it, and keep it.
-
-    load: asks the cache again, since another process may have been quicker. check: makes of what a
-    source gives what is kept, and is told how a sentence about it begins. keep: writes that.
-    """
-    label, path = choice.label, choice.file
+) -> CheckedArrays:
+    """Take the dataset from the first source that has it, and keep it."""
+    label, path, key = choice.label, choice.file, sources[0].key
     usable = ("path",) if user_path else ("network", "nothing") if network else ("nothing",)
     sources = [source for source in sources if source.needs in usable]
     if not sources and user_path:
@@ -346,43 +321,36 @@ def _fetched(
         os_errors(f"{path} could not be written", DataError, room),
         locked(path, lambda: report(f"{label} is being fetched by another process; waiting")),
     ):
-        if (loaded := load()) is not None:
-            return loaded
-        found, source = _first(choice, sources, user_path, report, check)
-        return keep(found, str(user_path or source.name))
-
-
-def _write(choice: DatasetChoice, key: str, found: CheckedArrays, source: str) -> CheckedArrays:
-    record = {
-        "format": FORMAT,
-        "dataset": choice.entry.name,
-        "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
-        "options": dict(choice.options),
-        "key": key,
-        "classes": found.targets.classes,
-        "targets": found.targets.to_dict(),
-        "digests": found.digests,
-        "source": source,
-        "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-    tensors.write(choice.file, found.arrays, json.dumps(record, sort_keys=True))
-    return found
+        found = _load_cached(choice, key, lambda line: None, clean=True)
+        if found is not None:
+            return found  # by the process that we waited for
+        found, source = _first(choice, sources, user_path, report)
+        record = {
+            "format": FORMAT,
+            "dataset": choice.entry.name,
+            "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
+            "options": dict(choice.options),
+            "key": key,
+            "classes": found.targets.classes,
+            "targets": found.targets.to_dict(),
+            "digests": found.digests,
+            "source": str(user_path or source.name),
+            "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        tensors.write(path, found.arrays, json.dumps(record, sort_keys=True))
+        return found
 
 
 def _first(
-    choice: DatasetChoice,
-    sources: Sequence[Source],
-    user_path: Path | None,
-    report: Report,
-    check: Callable[[Any, str], T],
-) -> tuple[T, Source]:
+    choice: DatasetChoice, sources: Sequence[Source], user_path: Path | None, report: Report
+) -> tuple[CheckedArrays, Source]:
     tried = ""
     for source in sources:
         report(f"{choice.label}: {user_path or source.name}")
         where = "" if source.needs == "network" else f"{user_path or choice.label}: "
         try:
             with temporary_folder(choice.file) as folder:
-                return check(source.fetch(user_path or folder), where), source
+                return choice.check(source.fetch(user_path or folder), where), source
         except Exception as error:
             if isinstance(error, OSError) and error.errno in THIS_MACHINE:
                 raise

