@@ -207,15 +207,15 @@ def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answe
 
     def show() -> None:
         facts, total = found.facts, sum(found.images.values())
-        sizes = ["{} x {}".format(*pair) for pair in facts["sizes"]]
-        lost = [f"{share:.0%}" for share in facts["crop_loses"]]
+        sizes = ["{} {} x {}".format(name, *size) for name, size in facts["sizes"].items()]
+        lost = [f"{share:.0%}" for share in facts["crop_loses"].values()]
         print_fields(
             {
                 "dataset": found.name,
                 "images": ", ".join(f"{n:,} {part}" for part, n in found.images.items()),
                 "labels": found.targets,
-                "sizes": sizes and "smallest {}, median {}, largest {}".format(*sizes),
-                "crop loses": lost and "{} of an image on average, {} at most".format(*lost),
+                "sizes": ", ".join(sizes),
+                "crop loses": " of an image on average, ".join(lost) + " at most" * bool(lost),
                 "formats": ", ".join(f"{n:,} {name}" for name, n in facts["formats"].items()),
                 "colour": f"{total - facts['grey']:,} in colour, {facts['grey']:,} grey",
             }
@@ -226,7 +226,7 @@ def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answe
             print_table(["label", *(f"#{part}" for part in found.images)], rows)
         for one in found.odd:
             word = click.style("Problem" if one.problem else "Remark", bold=True)
-            click.echo(f"\n{word}: {one.what}{one.to_do and f' ({one.to_do})'}")
+            click.echo(f"\n{word}: {one.what}{one.to_do and f'; {one.to_do}'}")
             for images in one.images[:SHOWN]:
                 click.echo(f"  {_told(images)}")
             if (more := len(one.images) - SHOWN) > 0:

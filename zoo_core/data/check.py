@@ -39,8 +39,8 @@ FEW = 10  # training images of a class
 TILES = 48  # images on a sheet
 SAME = {  # what copies are like -> in which images, what to do
     "labels": ("with different labels", "correct the labels, or remove the copies"),
-    "train_and_test": ("among training and test images", "remove them from one of the two"),
-    "copies": ("of one split", "keep one of each"),
+    "train_and_test": ("in training and test images both", "remove them from one of the two"),
+    "copies": ("within one split", "keep one of each"),
 }
 
 
@@ -113,9 +113,9 @@ def check_dataset(
     facts = listed.facts[used]
     sides = np.stack([facts["width"], facts["height"]]).astype(np.int64)
     lost = 1 - sides.min(0) / np.maximum(sides.max(0), 1)  # outside of the largest square
-    if choice.options.get("fit") != "crop":
-        lost[:] = 0
-    odd = [*_oddities(listed, used, sides.min(0), lost)]
+    cut = choice.options.get("fit") == "crop" and lost.any()
+    odd = [*_oddities(listed, used, sides.min(0), lost * cut)]
+    places = {"smallest": 0, "median": 0.5, "largest": 1} if len(used) else {}
     by_area = sides[:, np.argsort(sides.prod(0), kind="stable")].T.tolist()
     formats = Counter((*FORMATS, "array")[place] for place in facts["format"].tolist())
     return DataCheck(
@@ -123,8 +123,8 @@ def check_dataset(
         images={part: len(rows) for part, rows in listed.splits.items()},
         targets=str(listed.targets),
         facts={
-            "sizes": [by_area[0], by_area[len(by_area) // 2], by_area[-1]] if by_area else [],
-            "crop_loses": [float(lost.mean()), float(lost.max())] if lost.any() else [],
+            "sizes": {name: by_area[int(at * (len(used) - 1))] for name, at in places.items()},
+            "crop_loses": {"mean": float(lost.mean()), "most": float(lost.max())} if cut else {},
             "formats": dict(formats.most_common()),
             "grey": int(np.count_nonzero(facts["grey"])),
             "labels": _labels(listed),
@@ -198,7 +198,7 @@ def _oddities(
     listed: _Listed, used: np.ndarray, short: np.ndarray, lost: np.ndarray
 ) -> Iterator[Oddity]:
     if out := listed.left_out:
-        yield Oddity("broken", True, f"{_n(out)} cannot be used", "repair or remove them", out)
+        yield Oddity("broken", True, f"{_n(out)} that cannot be used", "repair or remove them", out)
     exact, near = _groups(listed.facts[used])
     yield from _copies("", "identical images", listed, [used[group] for group in exact])
     yield from _copies("near_", "images that look alike", listed, [used[group] for group in near])
@@ -210,11 +210,11 @@ def _oddities(
                 what = f"{_n(few, 'class', 'classes')} with fewer than {least} {part} images"
                 yield Oddity(f"few_{part}", False, what, "add images, or merge classes", few)
     for kind, mask, what, to_do, worst in (
-        ("cropped", lost > 0.5, "lose more than half to crop", "--set data.fit=pad", -lost),
+        ("cropped", lost > 0.5, "cut by more than half", "--set data.fit=pad", -lost),
         (
             "small",
             short * 4 < (np.median(short) if short.size else 0),
-            "are far smaller than usual",
+            "far smaller than the others",
             "",
             short,
         ),
@@ -245,7 +245,7 @@ def _copies(near: str, what: str, listed: _Listed, groups: list[np.ndarray]) -> 
         found[sort].append([listed.names[number] for number in group])
     for sort, (where, to_do) in SAME.items():
         if some := found[sort]:
-            told = f"{_n(some, 'group')} of {what} {where}, {sum(map(len, some)):,} in all"
+            told = f"{_n(some, 'group')} of {what} {where} ({sum(map(len, some)):,} in all)"
             yield Oddity(near + sort, not near and sort != "copies", told, to_do, some)
 
 
