@@ -104,8 +104,7 @@ def check_dataset(
 ) -> DataCheck:
     """Look at all images of a dataset; sheets: a folder for sheets of what is odd."""
     choice = find_dataset(reference, options)
-    made = given_by(choice, report=report)
-    if isinstance(made, Originals):
+    if choice.entry.originals and isinstance(made := given_by(choice, report=report), Originals):
         listed = _originals(choice, made, report)
     else:
         listed = _arrays(open_dataset(reference, options, report=report))
