@@ -23,6 +23,7 @@ from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
     from zoo_core.api import attention as attention
+    from zoo_core.api import check_data as check_data
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
     from zoo_core.api import generate as generate
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
     from zoo_core.data.augment import Augmentation as Augmentation
+    from zoo_core.data.check import DataCheck as DataCheck
+    from zoo_core.data.check import Oddity as Oddity
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from zoo_core.data.originals import LeftOut as LeftOut
     from zoo_core.data.originals import Originals as Originals
     from zoo_core.data.preprocess import Preprocess as Preprocess
+    from zoo_core.data.sources import Kept as Kept
     from zoo_core.data.sources import Source as Source
     from zoo_core.io.engine import Engine as Engine
     from zoo_core.io.engine import Outcome as Outcome
@@ -93,15 +97,16 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     globals(),
     {
-        "zoo_core.api": "attention create evaluate generate info list_models predict resume sweep "
-        "train tune",
+        "zoo_core.api": "attention check_data create evaluate generate info list_models predict "
+        "resume sweep train tune",
         "zoo_core.data.augment": "Augmentation",
+        "zoo_core.data.check": "DataCheck Oddity",
         "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",
         "zoo_core.data.loader": "Batch",
         "zoo_core.data.originals": "LeftOut Originals",
         "zoo_core.data.preprocess": "Preprocess",
-        "zoo_core.data.sources": "Source",
+        "zoo_core.data.sources": "Kept Source",
         "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",
         "zoo_core.io.errors": "DataError Interrupted OptionError SourceUnavailable TrainingError "
         "UsageError WeightsError ZooError",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from zoo_core.io.files import file_digest as file_digest
     from zoo_core.io.files import locked as locked
     from zoo_core.io.files import temporary_folder as temporary_folder
+    from zoo_core.io.net import pip_download as pip_download
     from zoo_core.io.targets import describe as describe
     from zoo_core.io.targets import missing_dependency as missing_dependency
     from zoo_core.io.targets import resolve as resolve
@@ -67,6 +68,7 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.io.documents": "document_digest read_document write_document",
         "zoo_core.io.errors": "os_errors",
         "zoo_core.io.files": "atomic_write cache_dir file_digest locked temporary_folder",
+        "zoo_core.io.net": "pip_download",
         "zoo_core.io.targets": "describe missing_dependency resolve",
         "zoo_core.runs.run": "Run runs_root",
         "zoo_core.spec.settings": "parse_settings",

@@ -7,6 +7,7 @@ cache has one safetensors file for each choice of options; docs/datasets.md desc
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,13 @@ from zoo_core.data.dataset import (
     Dataset,
     Split,
     check_arrays,
+    check_digests,
     new_dataset,
     squared,
 )
 from zoo_core.data.images import FITS
 from zoo_core.data.originals import Originals
-from zoo_core.data.sources import Arrays, Source
+from zoo_core.data.sources import Arrays, Kept, Source
 from zoo_core.data.stores import open_originals
 from zoo_core.io import tensors
 from zoo_core.io.console import say, typed
@@ -40,7 +42,7 @@ from zoo_core.io.errors import (
     check_names,
     os_errors,
 )
-from zoo_core.io.files import cache_dir, locked, temporary_folder
+from zoo_core.io.files import atomic_write, cache_dir, file_digest, locked, temporary_folder
 from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import DatasetEntry, ReaderEntry
@@ -48,7 +50,7 @@ from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import as_reference, is_path, origin, registry
 
 FORMAT = 1  # of the cache file's record
-SUFFIX = ".safetensors"
+SUFFIX, KEPT = ".safetensors", ".original"
 
 Report = Callable[[str], None]
 
@@ -74,6 +76,8 @@ class DatasetChoice:
     @property
     def file(self) -> Path:
         """Where it is cached: `name`, `plugin--name` of others, `@` and a digest with options."""
+        if self.entry.originals:  # the file that they come from, whatever the options: `Kept`
+            return cache_dir("data") / f"{_stem(self.entry)}{KEPT}"
         chosen = "" if self.declared else "@" + document_digest(self.options)[:12]
         return cache_dir("data") / f"{_stem(self.entry)}{chosen}{SUFFIX}"
 
@@ -110,7 +114,7 @@ def open_dataset(
     choice = find_dataset(reference, given)
     if fit and choice.entry.originals:
         choice = find_dataset(reference, {**given, "fit": fit})
-    made = _made(choice)
+    made = given_by(choice, source, fetch, report)
     if isinstance(made, Originals):
         return open_originals(choice.name, choice.entry, choice.options, made, report)
     if isinstance(made, Mapping):
@@ -181,7 +185,7 @@ class StaleCache(DataError):
 def cached_files(entry: DatasetEntry) -> list[Path]:
     """The cache files of a dataset, with whatever options."""
     stem = _stem(entry)
-    files = cache_dir("data").glob(f"{stem}*{SUFFIX}")
+    files = cache_dir("data").glob(f"{stem}*{KEPT if entry.originals else SUFFIX}")
     return sorted(path for path in files if path.stem.split("@")[0] == stem)
 
 
@@ -205,6 +209,8 @@ def cached(reference: str = "") -> list[tuple[DatasetChoice, Path]]:
 
 def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.ndarray]]:
     """What is recorded, and the arrays. Read into memory once; a mapped file would count twice."""
+    if path.suffix == KEPT:
+        return {}, {}
     try:
         with path.open("rb") as file:
             header = tensors.read_header(file)
@@ -212,6 +218,14 @@ def read_cache(path: Path, *, arrays: bool = True) -> tuple[Any, dict[str, np.nd
             return record, tensors.read_arrays(file, header) if arrays else {}
     except (ValueError, KeyError, RecursionError) as error:
         raise DataError(f"{path} is truncated or damaged: {error}") from error
+
+
+def verify_file(choice: DatasetChoice, path: Path) -> None:
+    """Read a file of the cache again, every byte; raises DataError where something is wrong."""
+    if path.suffix == KEPT and isinstance(kept := _made(choice), Kept):
+        check_digests({str(path): file_digest(path)}, {str(path): kept.sha256})
+    else:
+        verify_cached(choice, path)
 
 
 def verify_cached(choice: DatasetChoice, path: Path, key: str | None = None) -> CheckedArrays:
@@ -254,20 +268,50 @@ def _stem(entry: DatasetEntry) -> str:
     return entry.name if plugin == "builtin" else f"{plugin}--{entry.name}"
 
 
-def _made(choice: DatasetChoice) -> Originals | Arrays | Sequence[Source]:
-    """What the entry's target returns: originals, arrays, or sources to get them from."""
+def given_by(
+    choice: DatasetChoice, source: Path | None = None, fetch: bool = True, report: Report = say
+) -> Originals | Arrays | Sequence[Source]:
+    """What the entry's target returns; the file of originals that it names is fetched and read."""
+    made, path, label = _made(choice), choice.file, choice.label
+    if not isinstance(made, Kept):
+        return made
+    waiting = lambda: report(f"{label} is being fetched by another process; waiting")  # noqa: E731
+    with os_errors(f"{path} could not be kept", DataError), locked(path, waiting):
+        try:
+            verify_file(choice, path)
+        except (DataError, FileNotFoundError) as problem:
+            if isinstance(problem, DataError):
+                report(f"{problem}; a new copy is needed")
+            if not (source or fetch):
+                hint = typed("zoo data fetch", label)
+                raise DataError(f"dataset {label!r} is not in the cache", hint) from None
+            report(f"{label}: {source or made.source}")
+            try:
+                with temporary_folder(path) as folder:
+                    file = Path(source or made.fetch(folder))
+                    check_digests({str(file): file_digest(file)}, {str(file): made.sha256})
+                    with atomic_write(path) as temporary:
+                        shutil.copyfile(file, temporary)
+            except DataError as error:
+                hint = f"or name the file, if you have it: zoo data fetch {label} --from FILE"
+                raise DataError(f"{label} could not be fetched: {error}", hint) from error
+    return made.read(path)
+
+
+def _made(choice: DatasetChoice) -> Originals | Kept | Arrays | Sequence[Source]:
+    """What the entry's target returns: originals, arrays, or where to get them from."""
     what = f"dataset {choice.label!r}"
     target = resolve(choice.entry.target, what)
     try:
         own = {name: choice.options[name] for name in choice.entry.config}
-        made: Originals | Arrays | Sequence[Source] = target(**own)
+        made: Originals | Kept | Arrays | Sequence[Source] = target(**own)
     except ZooError:
         raise
     except Exception as error:
         raise DataError(f"{what} raised {describe(error)}") from error
     sources = made if isinstance(made, list | tuple) else ()
     given = bool(sources) and all(isinstance(source, Source) for source in sources)
-    if given or isinstance(made, Originals | Mapping):
+    if given or isinstance(made, Originals | Kept | Mapping):
         return made
     raise DataError(f"{what} gave neither zoo.Originals, nor arrays, nor a list of zoo.Source")
 

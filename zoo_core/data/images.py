@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -55,29 +57,19 @@ def open_image(file: ImageSource) -> Image.Image:
     raise DataError(f"{_name_of(file)} {what}", hint)
 
 
-class Decoded(NamedTuple):
-    """An image as it is stored, and what its file says of it."""
-
-    pixels: np.ndarray  # uint8 (size, size, channels)
-    width: int  # of the original, turned as its EXIF data says
-    height: int
-    format: str  # one of FORMATS
-    grey: bool
-
-
-def decode(file: ImageSource, form: Form) -> Decoded:
-    """Open, decode and fit an image file."""
-    with open_image(file) as image:
-        try:
-            size, grey = turned_size(image), image.mode in GREY_MODES
-            return Decoded(fit_image(image, form), *size, str(image.format), grey)
-        except Exception as error:  # a damaged file can make Pillow raise almost anything
-            raise _unreadable(file, error) from error
-
-
 def read_image(file: ImageSource, form: Form) -> np.ndarray:
-    """An image file as it is stored: uint8 (size, size, channels)."""
-    return decode(file, form).pixels
+    """Open, decode and fit an image file: uint8 (size, size, channels)."""
+    with open_image(file) as image, decoding(file):
+        return fit_image(image, form)
+
+
+@contextmanager
+def decoding(file: ImageSource) -> Iterator[None]:
+    """Turn what goes wrong into the sentence that names the file."""
+    try:
+        yield
+    except Exception as error:  # a damaged file can make Pillow raise almost anything
+        raise _unreadable(file, error) from error
 
 
 def fit_image(image: Image.Image, form: Form) -> np.ndarray:
@@ -85,11 +77,21 @@ def fit_image(image: Image.Image, form: Form) -> np.ndarray:
 
     The one function that does this: for training, evaluation and a single image alike.
     """
-    size, channels, fit = form
-    width, height = turned_size(image)
-    image.draft(None, (SPARE * size, SPARE * size))
+    size = turned_size(image)
+    return fitted(decoded(image, form), form, size)
+
+
+def decoded(image: Image.Image, form: Form) -> Image.Image:
+    """The pixels of an image that was opened: upright, of 8 bits, grey or RGB."""
+    image.draft(None, (SPARE * form.size, SPARE * form.size))
     image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
-    image = _flat(image).convert("L" if channels == 1 else "RGB")
+    return _flat(image).convert("L" if form.channels == 1 else "RGB")
+
+
+def fitted(image: Image.Image, form: Form, original: tuple[int, int]) -> np.ndarray:
+    """A decoded image, cut or padded to a square of the size; original: the width and height before decoding."""
+    size, channels, fit = form
+    width, height = original
     left, top, right, bottom, inner = 0, 0, width, height, (size, size)
     if fit == "crop":
         side = min(width, height)
@@ -105,9 +107,9 @@ def fit_image(image: Image.Image, form: Form) -> np.ndarray:
         image = image.resize(inner, Image.Resampling.BILINEAR, box)
     if inner != (size, size):
         grey = (PADDING,) * channels if channels > 1 else PADDING
-        whole = Image.new(image.mode, (size, size), grey)
-        whole.paste(image, ((size - inner[0]) // 2, (size - inner[1]) // 2))
-        image = whole
+        square = Image.new(image.mode, (size, size), grey)
+        square.paste(image, ((size - inner[0]) // 2, (size - inner[1]) // 2))
+        image = square
     return np.asarray(image, np.uint8).reshape(size, size, channels)
 
 

@@ -82,6 +82,8 @@ class Originals:
         if isinstance(given, Path):
             with os_errors(f"{name} cannot be read", DataError):
                 given = given.read_bytes()
+        if not given:
+            raise DataError(f"{name} is empty", "repair it, or remove it")
         return InMemory(given, name)
 
     def divided(self, test_fraction: float, seed: int) -> dict[str, np.ndarray]:

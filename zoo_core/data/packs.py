@@ -11,14 +11,24 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from zoo_core.data.images import FORMATS, Form, decode
+from zoo_core.data.images import (
+    FORMATS,
+    GREY_MODES,
+    Form,
+    decoded,
+    decoding,
+    fitted,
+    open_image,
+    turned_size,
+)
 from zoo_core.data.originals import Originals, workers
 from zoo_core.io import tensors
 from zoo_core.io.blocks import BlockStore, Layout
@@ -29,18 +39,19 @@ from zoo_core.io.files import cache_dir
 
 VERSION = 1  # of the decoding; raise it when the same files give other pixels
 SUFFIX = ".safetensors"
+LOOK = 8  # pixels a side
 FACTS = np.dtype(
     [
         ("sha256", np.uint8, 32),  # of the file
-        ("look", "<u8"),  # a perceptual hash: images that look alike differ in few bits
+        ("look", np.uint8, LOOK**2),  # how it looks from afar, in grey: finds near duplicates
         ("width", "<u4"),  # of the original, turned as its EXIF data says
         ("height", "<u4"),
         ("format", np.uint8),  # a place in FORMATS
         ("grey", np.uint8),
         ("broken", np.uint8),  # it cannot be decoded; its pixels are zeros
-        ("unused", np.uint8, 13),
+        ("unused", np.uint8, 21),
     ]
-)  # 64 bytes
+)  # 128 bytes
 
 
 @dataclass(frozen=True)
@@ -63,20 +74,20 @@ class Pack:
         asked = document_digest([self.label, self.form, self.pixels])
         return BlockStore(cache_dir("packs") / f"{words[:40]}-{asked[:16]}{SUFFIX}")
 
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """All that decides the content."""
+        which = {"version": VERSION, "originals": document_digest(self.originals.key)}
+        return {**which, "form": self.form._asdict(), "pixels": self.pixels}
+
     def rows(self, report: Callable[[str], None]) -> np.ndarray:
         """All rows, mapped, uint8 (n, row_bytes); what is not in the cache is decoded now."""
-        key = {
-            "version": VERSION,
-            "originals": document_digest(self.originals.key),
-            "form": self.form._asdict(),
-            "pixels": self.pixels,
-        }
         spec = {"rows": ("uint8", (len(self.originals), self.row_bytes))}
         layout = Layout(
-            key=key,
+            key=self.key,
             rows=len(self.originals),
             row_bytes=self.row_bytes,
-            before=tensors.header_bytes(spec, json.dumps(key), aligned=FACTS.itemsize),
+            before=tensors.header_bytes(spec, json.dumps(self.key), aligned=FACTS.itemsize),
             about={"label": self.label},
         )
         waiting = lambda: report("another process decodes these images; waiting")  # noqa: E731
@@ -95,25 +106,46 @@ class Pack:
         with self.store.path.open("rb") as file:
             return tensors.read_arrays(file, tensors.read_header(file), mapped=True)["rows"]
 
+    def facts(self, report: Callable[[str], None]) -> np.ndarray:
+        """The facts of all images, FACTS (n,)."""
+        facts: np.ndarray = self.rows(report)[:, : FACTS.itemsize].copy().view(FACTS)[:, 0]
+        return facts
+
     def _row(self, position: int) -> np.ndarray:
         row = np.zeros(self.row_bytes, np.uint8)
         facts = row[: FACTS.itemsize].view(FACTS)[0]
         try:
             file = self.originals.in_memory(position)
             facts["sha256"] = np.frombuffer(hashlib.sha256(file.getbuffer()).digest(), np.uint8)
-            seen = decode(file, self.form)
+            with open_image(file) as image, decoding(file):
+                size = facts["width"], facts["height"] = turned_size(image)
+                # Two photographs of one moment in one file are MPO; they begin as any JPEG does.
+                format_ = "JPEG" if image.format == "MPO" else str(image.format)
+                facts["format"] = FORMATS.index(format_)
+                facts["grey"] = image.mode in GREY_MODES
+                whole = decoded(image, self.form)
+                if self.pixels:
+                    row[FACTS.itemsize :] = fitted(whole, self.form, size).reshape(-1)
+                facts["look"] = look(whole)
         except DataError:
             facts["broken"] = True
-            return row
-        facts["look"], facts["format"] = look(seen.pixels), FORMATS.index(seen.format)
-        facts["width"], facts["height"], facts["grey"] = seen.width, seen.height, seen.grey
-        if self.pixels:
-            row[FACTS.itemsize :] = seen.pixels.reshape(-1)
+            row[FACTS.itemsize :] = 0
         return row
 
 
-def look(pixels: np.ndarray) -> int:
-    """A perceptual hash of 64 bits: where an image of 9 x 8 grey pixels rises to the right."""
-    image = Image.fromarray(pixels if pixels.shape[2] > 1 else pixels[:, :, 0]).convert("L")
-    small = np.asarray(image.resize((9, 8), Image.Resampling.BOX))
-    return int.from_bytes(np.packbits(small[:, 1:] > small[:, :-1]).tobytes(), "little")
+def facts_of(pack: Pack, report: Callable[[str], None]) -> np.ndarray:
+    """The facts of all images, from a pack in whatever form that the cache has, or from this."""
+    for record in sorted(pack.store.path.parent.glob("*.json")):
+        done = BlockStore(record.with_suffix(SUFFIX)).progress()
+        if done and done.sha256 and done.about.get("label") == pack.label:
+            form = {name: done.key.get(name) for name in ("form", "pixels")}
+            if done.key == {**pack.key, **form}:
+                pack = replace(pack, form=Form(**done.key["form"]), pixels=done.key["pixels"])
+                break
+    return pack.facts(report)
+
+
+def look(image: Image.Image) -> np.ndarray:
+    """A whole image as 8 x 8 grey pixels, whatever its size and shape; data/check.py compares."""
+    small = image.convert("L").resize((LOOK, LOOK), Image.Resampling.BOX)
+    return np.asarray(small).reshape(-1)

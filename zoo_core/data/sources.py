@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from zoo_core.data.originals import Originals
 from zoo_core.io.errors import DataError, SourceUnavailable
 from zoo_core.io.files import file_digest
 from zoo_core.io.net import apt_download, download, npm_pack
@@ -49,6 +50,16 @@ class Source:
     fetch: Callable[[Path], Arrays]
     needs: Literal["network", "path", "nothing"] = "network"
     key: str = ""  # decides the arrays, as options do; the first source's makes a cache stale
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One file of originals, fetched once and kept as it is: any size is decoded from it."""
+
+    source: str  # in words, for messages
+    fetch: Callable[[Path], Path]  # gets an empty temporary folder, gives the file
+    sha256: str
+    read: Callable[[Path], Originals]
 
 
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"

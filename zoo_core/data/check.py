@@ -1,0 +1,321 @@
+"""What is in a dataset and what is odd about it: `zoo data check`.
+
+The facts come from one pass over the images, which data/packs.py makes and keeps. What is certain,
+such as a broken file or a test image that is a training image too, is a problem; what only looks
+like one is a remark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from zoo_core.data.dataset import Dataset
+from zoo_core.data.datasets import DatasetChoice, Report, find_dataset, given_by, open_dataset
+from zoo_core.data.images import FORMATS, Form, read_image
+from zoo_core.data.originals import DEFAULT_SIZE, PARTS, RULES, LeftOut, Originals
+from zoo_core.data.packs import FACTS, Pack, facts_of, look
+from zoo_core.data.sheets import THUMB, write_sheet
+from zoo_core.data.stores import broken
+from zoo_core.data.targets import read_targets
+from zoo_core.io.console import progress, say
+from zoo_core.io.errors import DataError, os_errors
+from zoo_core.spec.answers import CLASS, NUMBERS, Targets
+from zoo_core.spec.recipe import check_rules
+
+# Images look alike if their looks correlate so much: copies that were saved again, resized,
+# brightened or made grey do. 30 of 30 pairs that CIFAR-10 has above 0.99 are one photograph, of
+# those from 0.98 to 0.985 two in three.
+ALIKE = 0.99
+PLAIN = 2.0  # levels: images that vary less look like each other, whatever they show
+FEW = 10  # training images of a class
+TILES = 48  # images on a sheet
+SAME = {  # what copies are like -> in which images, what to do
+    "labels": ("with different labels", "correct the labels, or remove the copies"),
+    "train_and_test": ("in training and test images both", "remove them from one of the two"),
+    "copies": ("within one split", "keep one of each"),
+}
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """Something odd, the images that it is about, and what to do."""
+
+    kind: str
+    problem: bool  # False: a remark
+    what: str
+    to_do: str = ""
+    images: Sequence[Any] = ()  # names; pairs of a name and a reason; lists of names that are alike
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """What `zoo.check_data` found."""
+
+    name: str
+    images: Mapping[str, int]  # usable ones of each split
+    targets: str
+    facts: Mapping[str, Any]  # sizes, formats, how many images each label has
+    odd: Sequence[Oddity]
+    sheets: Sequence[Path] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no problems; there may be remarks."""
+        return not any(one.problem for one in self.odd)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ok": self.ok, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """All images of a dataset, wherever they are."""
+
+    names: Sequence[str]
+    facts: np.ndarray  # FACTS (n,)
+    splits: Mapping[str, np.ndarray]  # the numbers of the usable images
+    targets: Targets
+    labels: np.ndarray | None  # of all n
+    tile: Callable[[int], np.ndarray]  # an image for a sheet
+    left_out: Sequence[LeftOut] = ()
+    remarks: Sequence[str] = ()
+
+    def where(self, number: int) -> str:
+        """The split and the label of an image."""
+        part = next(part for part, rows in self.splits.items() if number in rows)
+        told = "" if self.labels is None else self.targets.caption(self.labels[number])
+        return f"{part} {told}".rstrip()
+
+
+def check_dataset(
+    reference: str | Path,
+    options: Mapping[str, Any] | None = None,
+    *,
+    sheets: Path | None = None,
+    report: Report = say,
+) -> DataCheck:
+    """Look at all images of a dataset; sheets: a folder for sheets of what is odd."""
+    choice = find_dataset(reference, options)
+    if choice.entry.originals and isinstance(made := given_by(choice, report=report), Originals):
+        listed = _originals(choice, made, report)
+    else:
+        listed = _arrays(open_dataset(reference, options, report=report))
+    used = np.sort(np.concatenate([*listed.splits.values()]))
+    facts = listed.facts[used]
+    sides = np.stack([facts["width"], facts["height"]]).astype(np.int64)
+    lost = 1 - sides.min(0) / np.maximum(sides.max(0), 1)  # outside of the largest square
+    cut = choice.options.get("fit") == "crop" and lost.any()
+    odd = [*_oddities(listed, used, sides.min(0), lost * cut)]
+    places = {"smallest": 0, "median": 0.5, "largest": 1} if len(used) else {}
+    by_area = sides[:, np.argsort(sides.prod(0), kind="stable")].T.tolist()
+    formats = Counter((*FORMATS, "array")[place] for place in facts["format"].tolist())
+    return DataCheck(
+        name=choice.name,
+        images={part: len(rows) for part, rows in listed.splits.items()},
+        targets=str(listed.targets),
+        facts={
+            "sizes": {name: by_area[int(at * (len(used) - 1))] for name, at in places.items()},
+            "crop_loses": {"mean": float(lost.mean()), "most": float(lost.max())} if cut else {},
+            "formats": dict(formats.most_common()),
+            "grey": int(np.count_nonzero(facts["grey"])),
+            "labels": _labels(listed),
+        },
+        odd=odd,
+        sheets=_sheets(sheets, listed, odd) if sheets else (),
+    )
+
+
+def _originals(choice: DatasetChoice, originals: Originals, report: Report) -> _Listed:
+    options = choice.options
+    check_rules(f"dataset {choice.name!r}", options, RULES)
+    form, tile = Form(options["image_size"] or DEFAULT_SIZE, 3), Form(THUMB, 3, "pad")
+    label = str(options.get("path") or choice.name)
+    facts = facts_of(Pack(label, originals, form, pixels=False), report)
+    given = {} if originals.labels is None else {"labels": np.asarray(originals.labels)}
+    targets, kept = read_targets(given, originals.classes, originals.numbers)
+    splits = originals.divided(options["test_fraction"], options["seed"])
+    return _Listed(
+        names=originals.names,
+        facts=facts,
+        splits={part: rows[facts["broken"][rows] == 0] for part, rows in splits.items()},
+        targets=targets,
+        labels=kept.get("labels"),
+        tile=lambda number: read_image(originals.in_memory(number), tile),
+        left_out=[*originals.left_out, *broken(originals, form, facts)],
+        remarks=originals.remarks,
+    )
+
+
+def _arrays(data: Dataset) -> _Listed:
+    splits = {part: split for part in PARTS if (split := data.split(part)) is not None}
+    images = np.concatenate([split.images for split in splits.values()])
+    facts = np.zeros(len(images), FACTS)
+    facts["height"], facts["width"] = images.shape[1:3]
+    facts["grey"], facts["format"] = data.channels == 1, len(FORMATS)
+    with progress("looking at images", len(images)) as advance:
+        for fact, pixels in zip(facts, images, strict=True):
+            fact["sha256"] = np.frombuffer(hashlib.sha256(pixels.data).digest(), np.uint8)
+            fact["look"] = look(Image.fromarray(pixels.squeeze()))
+            advance(1)
+    labels = [split.labels for split in splits.values() if split.labels is not None]
+    ends = np.cumsum([len(split) for split in splits.values()])
+    return _Listed(
+        names=[f"{part} {i}" for part, split in splits.items() for i in range(len(split))],
+        facts=facts,
+        splits=dict(zip(splits, np.split(np.arange(len(images)), ends[:-1]), strict=True)),
+        targets=data.targets,
+        labels=np.concatenate(labels) if labels else None,
+        tile=images.__getitem__,
+    )
+
+
+def _labels(listed: _Listed) -> dict[str, dict[str, Any]]:
+    """For each class how many images have it; for each number its least, median and largest."""
+    told: dict[str, dict[str, Any]] = {name: {} for name in listed.targets.names}
+    for part, rows in listed.splits.items() if told else ():
+        labels = np.asarray(listed.labels)[rows]
+        if listed.targets.kind == CLASS:
+            found = np.bincount(labels, minlength=len(told))
+        elif listed.targets.kind == NUMBERS:
+            found = np.quantile(labels, (0, 0.5, 1), axis=0).T if len(labels) else labels.T
+        else:
+            found = labels.sum(0, dtype=np.int64)
+        for name, value in zip(told, found.tolist(), strict=True):
+            told[name][part] = value
+    return told
+
+
+def _oddities(
+    listed: _Listed, used: np.ndarray, short: np.ndarray, lost: np.ndarray
+) -> Iterator[Oddity]:
+    if out := listed.left_out:
+        yield Oddity("broken", True, f"{_n(out)} that cannot be used", "repair or remove them", out)
+    exact, near = _groups(listed.facts[used])
+    yield from _copies("", "identical images", listed, [used[group] for group in exact])
+    yield from _copies("near_", "images that look alike", listed, [used[group] for group in near])
+    if listed.targets.classes:
+        for part, least in (("train", FEW), ("test", 1)):
+            counts = {name: found.get(part, 0) for name, found in _labels(listed).items()}
+            few = [f"{name}: {n}" for name, n in counts.items() if n < least]
+            if few and len(listed.splits.get(part, ())):
+                what = f"{_n(few, 'class', 'classes')} with fewer than {least} {part} images"
+                yield Oddity(f"few_{part}", False, what, "add images, or merge classes", few)
+    for kind, mask, what, to_do, worst in (
+        ("cropped", lost > 0.5, "cut by more than half", "--set data.fit=pad", -lost),
+        (
+            "small",
+            short * 4 < (np.median(short) if short.size else 0),
+            "far smaller than the others",
+            "",
+            short,
+        ),
+    ):
+        order = np.argsort(worst, kind="stable")
+        if names := [listed.names[number] for number in used[order][mask[order]]]:
+            yield Oddity(kind, False, f"{_n(names)} {what}", to_do, names)
+    for remark in listed.remarks:
+        yield Oddity("remark", False, remark)
+
+
+def _copies(near: str, what: str, listed: _Listed, groups: list[np.ndarray]) -> Iterator[Oddity]:
+    """Groups of copies, sorted by what is worst about them."""
+    test, labels = (
+        np.isin(np.arange(len(listed.names)), listed.splits.get("test", ())),
+        listed.labels,
+    )
+    found: dict[str, list[list[str]]] = {sort: [] for sort in SAME}
+    for group in groups:
+        differ = labels is not None and (labels[group] != labels[group[0]]).any()
+        sort = (
+            "labels"
+            if differ
+            else "train_and_test"
+            if test[group].any() != test[group].all()
+            else "copies"
+        )
+        found[sort].append([listed.names[number] for number in group])
+    for sort, (where, to_do) in SAME.items():
+        if some := found[sort]:
+            told = f"{_n(some, 'group')} of {what} {where} ({sum(map(len, some)):,} in all)"
+            yield Oddity(near + sort, not near and sort != "copies", told, to_do, some)
+
+
+def _n(found: Sequence[Any], one: str = "image", many: str = "") -> str:
+    return f"{len(found):,} {one if len(found) == 1 else many or one + 's'}"
+
+
+def _groups(facts: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Images of the same bytes; images that look alike, where not all have the same bytes."""
+    exact = np.unique(facts["sha256"], axis=0, return_inverse=True)[1]
+    looks, which = np.unique(facts["look"], axis=0, return_inverse=True)
+    first, second = alike(looks)
+    lowest, before = np.arange(len(looks)), np.arange(0)
+    while not np.array_equal(lowest, before):  # the lowest number that each can reach
+        before = lowest.copy()
+        np.minimum.at(lowest, first, before[second])
+        np.minimum.at(lowest, second, before[first])
+        lowest = lowest[lowest]
+    plain = looks.std(1)[which] < PLAIN
+    near = [g for g in _members(lowest[which]) if np.ptp(exact[g]) and not plain[g].any()]
+    return _members(exact), near
+
+
+def _members(group_of: np.ndarray) -> list[np.ndarray]:
+    """The members of each group that has several."""
+    order = np.argsort(group_of, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)
+    return sorted((group for group in groups if len(group) > 1), key=lambda group: group[0])
+
+
+def alike(looks: np.ndarray, step: int = 256) -> np.ndarray:
+    """The pairs (2, m) of different looks, uint8 (n, 64), that correlate by ALIKE or more."""
+    units = looks - looks.mean(1, keepdims=True, dtype=np.float32)
+    units /= np.maximum(np.linalg.norm(units, axis=1, keepdims=True), PLAIN)
+    # Partners are this near to each other in any direction: sorted along the one in which all
+    # differ most, each is compared with its neighbours alone.
+    reach = (2 - 2 * ALIKE) ** 0.5
+    along = units @ np.linalg.eigh(units.T @ units)[1][:, -1]
+    order = np.argsort(along)
+    units, along = units[order], along[order]
+    ends = np.searchsorted(along, along + reach, side="right")
+    pairs = [np.empty((2, 0), np.int64)]
+    with progress("comparing images", len(units)) as advance:
+        for start in range(0, len(units), step):
+            some = units[start : start + step]
+            for left in range(start, ends[start + len(some) - 1], 16 * step):  # fits a cache
+                found = np.nonzero(some @ units[left : left + 16 * step].T >= ALIKE)
+                pair = np.stack((found[0] + start, found[1] + left))
+                pairs.append(pair[:, pair[0] < pair[1]])
+            advance(len(some))
+    return np.asarray(order[np.concatenate(pairs, axis=1)])
+
+
+def _sheets(folder: Path, listed: _Listed, odd: Sequence[Oddity]) -> list[Path]:
+    """A sheet for each oddity that one can see: two images of each group, or each image."""
+    number = {name: place for place, name in enumerate(listed.names)}
+    written: list[Path] = []
+    for one in odd:
+        picked, captions = [], []
+        if one.images and isinstance(one.images[0], list):
+            for place, names in enumerate(one.images[: TILES // 2], 1):
+                first, *others = (number[name] for name in names)
+                unlike = (i for i in others if listed.where(i) != listed.where(first))
+                picked += [first, next(unlike, others[0])]
+                captions += [f"{place}: {listed.where(i)}" for i in picked[-2:]]
+        elif one.kind in ("cropped", "small"):
+            picked = [number[name] for name in one.images[:TILES]]
+            captions = ["{} x {}".format(*listed.facts[i][["width", "height"]]) for i in picked]
+        if picked:
+            tiles = np.stack([listed.tile(i) for i in picked])
+            path = folder / f"{one.kind}.png"
+            with os_errors(f"{path} could not be written", DataError):
+                written += write_sheet(path, tiles, captions, columns=8, title=one.what)
+    return written
