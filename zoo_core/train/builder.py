@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
 import shlex
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -31,9 +33,69 @@ from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import as_reference, is_path, registry
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
-from zoo_core.train.job import Events, Job, honoured, refuse_ignored, trainer_of
+from zoo_core.train.job import Events, Job, Say, honoured, refuse_ignored, trainer_of
 from zoo_core.use.load import capability, fitting
 from zoo_core.weights.references import obtain
+
+ENOUGH = 400  # updates: a training with fewer has mostly not arrived yet
+FEW_IMAGES = "few_images"  # the recipe that stands in for `default` where that makes fewer
+FEW = 10  # training images of a class
+
+
+def follow_data(
+    entry: ModelEntry, recipe: Recipe, asked: Collection[str], data: Dataset, say: Say
+) -> str:
+    """The recipe to use for so few images in place of `default`, or ""; what it does is said.
+
+    asked: the fields that a person has set, and "recipe" where that was named.
+    """
+    images = len(parts_of(data, recipe)[0])
+    updates, few = trainer_of(entry).updates(recipe, images), entry.recipes.get(FEW_IMAGES)
+    if updates is None or updates >= ENOUGH:
+        return ""
+    lacking = f"{updates:,} updates: {images:,} images, epochs={recipe.epochs}"
+    lacking += f", batch_size={recipe.batch_size}"
+    if few and not {"recipe", *apart(entry.recipes["default"], few)} & {*asked}:
+        say(f"Training with the recipe {FEW_IMAGES}: the recipe default makes only {lacking}.")
+        return FEW_IMAGES
+    size = min(recipe.batch_size, 32)
+    epochs = math.ceil(ENOUGH / math.ceil(images / size))
+    more = f"--set batch_size={size} --set epochs={epochs} makes {ENOUGH} or more"
+    say(f"The recipe makes only {lacking}; {more}.")
+    return ""
+
+
+def spare_tests(
+    entry: ModelEntry, recipe: Recipe, asked: Collection[str], data: Dataset, say: Say
+) -> Recipe:
+    """The recipe, with no more test images between epochs than an epoch trains on; that is said."""
+    images, tests = len(parts_of(data, recipe)[0]), len(data.test or ())
+    left_open = "evaluate_subset" in honoured(trainer_of(entry)) and "evaluate_subset" not in asked
+    if not left_open or recipe.evaluate_subset != 1 or recipe.epochs == 1 or not 1 < images < tests:
+        return recipe
+    say(
+        f"Epochs are measured on {images:,} of {tests:,} test images, as many as they train on, "
+        "and the end on all; --set evaluate_subset=1 measures all each time."
+    )
+    return replace(recipe, evaluate_subset=images)
+
+
+def apart(one: Recipe, other: Recipe) -> list[str]:
+    """The fields in which two recipes differ."""
+    return [name for name, value in vars(one).items() if value != getattr(other, name)]
+
+
+def sparse_classes(job: Job) -> str:
+    """A sentence about classes with a handful of training images; "": there are none."""
+    targets, images = job.dataset.targets, len(job.parts[0])
+    if not targets.classes or not targets.mean:
+        return ""
+    counts = [round(share * images) for share in targets.mean]
+    found = [(n, name) for n, name in zip(counts, targets.names, strict=True) if n < FEW]
+    told = ", ".join(f"{name} ({n})" for n, name in sorted(found)[:10])
+    told += f" and {len(found) - 10} more" if len(found) > 10 else ""
+    what = "1 class has" if len(found) == 1 else f"{len(found)} classes have"
+    return f"{what} fewer than {FEW} training images: {told}" if found else ""
 
 
 def build_job(
@@ -135,6 +197,8 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             f"augment={words} changes the images and leaves their numbers as they are: a place in "
             "an image can then not be learned; --set augment= does without"
         )
+    if sparse := sparse_classes(job):
+        job.display.say(f"{sparse}.")
     used, sizes = honoured(job.trainer), asdict(described)
     answers = None if entry.own_task else job.trainer.answers(entry, data.targets)
     structure = sizes.pop("structure")
@@ -163,6 +227,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
             "test": len(data.test or ()),
+            **({"remark": sparse} if sparse else {}),
         },
         "figures": {
             name: asdict(figure)

@@ -20,7 +20,7 @@ from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.train.builder import build_job, check_same, environment
+from zoo_core.train.builder import build_job, check_same, environment, follow_data, spare_tests
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.job import honoured, trainer_of
 from zoo_core.train.runner import Result, completed, execute
@@ -68,7 +68,7 @@ def tune_and_train(
 ) -> Result:
     """Search the learning rate, then train with it; what is set holds for the training too."""
     entry = registry().models.get(model)
-    wanted = override(choose_recipe(entry, recipe), settings)
+    wanted = override(choose_recipe(entry, recipe or "default"), settings)
     if settings.keys() & {"patience", "restore_best"}:
         settings = {"validation_fraction": wanted.validation_fraction, **settings}
     asked = SearchSettings(
@@ -98,6 +98,9 @@ def run_search(asked: SearchSettings) -> SearchResult:
                 what = f"all {len(trials)} trials failed; the first one: {trials[0].error}"
                 raise TrainingError(what, f"each of them is a line of {search.trials_file}")
             recipe = best_recipe(plan, best)
+            if plan.kind == "tune":
+                given, say = plan.kept, work.display.say if plan.train else lambda _: None
+                recipe = spare_tests(plan.entry, recipe, given, work.data, say)
             write_recipe(search, plan, recipe, best)
             trained = _train_best(work, recipe, asked.report) if plan.train else None
         except (Interrupted, KeyboardInterrupt) as error:
@@ -142,8 +145,14 @@ def _begin(asked: SearchSettings) -> Work:
         search.update(plan=plan.to_dict())
     else:
         open_subset = plan.preset == "default" and "subset" not in asked.settings
-        if open_subset and len(data.train) < FEW:
-            plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
+        whole = {"subset": 1.0} if open_subset and len(data.train) < FEW else {}
+        recipe, given = override(plan.recipe, whole), _given(asked, plan)
+        if other := follow_data(plan.entry, recipe, given, data, display.say):
+            plan = decide(replace(asked, recipe=other))
+            recipe = override(plan.recipe, whole)
+        if plan.kind == "sweep":
+            recipe = spare_tests(plan.entry, recipe, given, data, display.say)
+        plan = replace(plan, recipe=recipe)
         about = _check(plan, data, root, display)
         judges = about["dataset"]["validation"]
         if plan.kind == "tune" and judges < FEW_JUDGES:
@@ -152,6 +161,12 @@ def _begin(asked: SearchSettings) -> Work:
         search = Search.new(root, plan, data.name, about | {"command": asked.command})
         display.say(f"{search.path}")
     return Work(search, plan, data, display, engine, asked.checkpoint_seconds)
+
+
+def _given(asked: SearchSettings, plan: SearchPlan) -> set[str]:
+    """The fields that a person has set or searches; `recipe` where that is named or published."""
+    named = asked.recipe or plan.preset == "paper"
+    return {*asked.settings, *(axis.name for axis in plan.axes), *(("recipe",) if named else ())}
 
 
 def _check(plan: SearchPlan, data: Dataset, runs: Path, display: Display) -> dict[str, Any]:
