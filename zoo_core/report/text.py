@@ -68,14 +68,13 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         pages = ((name, page) for name in names for page in drawn if first_page(page) == name)
         return [f"![{PLOTS[name]}](pictures/{page})" for name, page in pages]
 
-    sparse = facts.document["dataset"].get("remark")
     caption = "Below each image: the predicted class and its probability; for a mistake, also "
     sections = {
         "Result": [table(results(facts).items())],
         "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
         "Curves": [*measured_part(facts), *show("curves.png", "rate.png")],
         "Classes": [
-            *([f"{plain(sparse)}."] if sparse else ()),
+            *map(plain, facts.document["dataset"].get("remarks", ())),
             *class_tables(facts),
             *show("classes.png", "confusion.png", "precision.png"),
         ],

@@ -85,17 +85,17 @@ def apart(one: Recipe, other: Recipe) -> list[str]:
     return [name for name, value in vars(one).items() if value != getattr(other, name)]
 
 
-def sparse_classes(job: Job) -> str:
-    """A sentence about classes with a handful of training images; "": there are none."""
+def remarks_on(job: Job) -> list[str]:
+    """Sentences about the data: classes with a handful of training images."""
     targets, images = job.dataset.targets, len(job.parts[0])
-    if not targets.classes or not targets.mean:
-        return ""
-    counts = [round(share * images) for share in targets.mean]
-    found = [(n, name) for n, name in zip(counts, targets.names, strict=True) if n < FEW]
-    told = ", ".join(f"{name} ({n})" for n, name in sorted(found)[:10])
-    told += f" and {len(found) - 10} more" if len(found) > 10 else ""
+    shares = zip(targets.mean, targets.names, strict=False) if targets.classes else ()
+    found = sorted((n, name) for share, name in shares if (n := round(share * images)) < FEW)
+    if not found:
+        return []
+    told = ", ".join(f"{name} ({n})" for n, name in found[:10])
+    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
     what = "1 class has" if len(found) == 1 else f"{len(found)} classes have"
-    return f"{what} fewer than {FEW} training images: {told}" if found else ""
+    return [f"{what} fewer than {FEW} training images: {told}{more}."]
 
 
 def build_job(
@@ -197,8 +197,6 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             f"augment={words} changes the images and leaves their numbers as they are: a place in "
             "an image can then not be learned; --set augment= does without"
         )
-    if sparse := sparse_classes(job):
-        job.display.say(f"{sparse}.")
     used, sizes = honoured(job.trainer), asdict(described)
     answers = None if entry.own_task else job.trainer.answers(entry, data.targets)
     structure = sizes.pop("structure")
@@ -227,7 +225,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
             "test": len(data.test or ()),
-            **({"remark": sparse} if sparse else {}),
+            **({"remarks": remarks} if (remarks := remarks_on(job)) else {}),
         },
         "figures": {
             name: asdict(figure)

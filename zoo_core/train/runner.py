@@ -32,6 +32,7 @@ from zoo_core.train.builder import (
     check_same,
     follow_data,
     lasting,
+    remarks_on,
     spare_tests,
 )
 from zoo_core.train.checkpoint import Checkpoints
@@ -98,9 +99,10 @@ def train(
     reference = lasting(dataset or entry.dataset)
     data = open_dataset(reference, chosen.data, report=display.say)
     asked = {*settings, *(("recipe",) if recipe else ())}
-    if other := follow_data(entry, chosen, asked, data, display.say):
+    said: list[str] = []
+    if other := follow_data(entry, chosen, asked, data, said.append):
         name, chosen = other, override(choose_recipe(entry, other), settings)
-    chosen = spare_tests(entry, chosen, asked, data, display.say)
+    chosen = spare_tests(entry, chosen, asked, data, said.append)
     job = build_job(
         entry, chosen, data, display, device=device, runs=runs,
         checkpoint_seconds=checkpoint_seconds,
@@ -108,7 +110,7 @@ def train(
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
         job = begin_run(job, run, recipe_name=name, reference=reference, command=command)
-        display.say(f"{run.path}")
+        display.say("\n".join([f"{run.path}", *said, *remarks_on(job)]))
     return execute(job, report)
 
 

@@ -147,11 +147,12 @@ def _begin(asked: SearchSettings) -> Work:
         open_subset = plan.preset == "default" and "subset" not in asked.settings
         whole = {"subset": 1.0} if open_subset and len(data.train) < FEW else {}
         recipe, given = override(plan.recipe, whole), _given(asked, plan)
-        if other := follow_data(plan.entry, recipe, given, data, display.say):
+        said: list[str] = []
+        if other := follow_data(plan.entry, recipe, given, data, said.append):
             plan = decide(replace(asked, recipe=other))
             recipe = override(plan.recipe, whole)
         if plan.kind == "sweep":
-            recipe = spare_tests(plan.entry, recipe, given, data, display.say)
+            recipe = spare_tests(plan.entry, recipe, given, data, said.append)
         plan = replace(plan, recipe=recipe)
         about = _check(plan, data, root, display)
         judges = about["dataset"]["validation"]
@@ -159,7 +160,7 @@ def _begin(asked: SearchSettings) -> Work:
             display.warn(f"only {judges} validation images: the best trial may be best by chance")
         about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         search = Search.new(root, plan, data.name, about | {"command": asked.command})
-        display.say(f"{search.path}")
+        display.say("\n".join([f"{search.path}", *said]))
     return Work(search, plan, data, display, engine, asked.checkpoint_seconds)
 
 
