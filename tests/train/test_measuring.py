@@ -109,8 +109,33 @@ def test_patience_counts_epochs_and_looks_when_there_is_a_measurement(tmp_path):
     assert document["epochs"] - document["best_epoch"] >= 3
 
 
+def test_a_run_that_was_stopped_goes_on_to_the_same_lines_and_bytes(tmp_path, monkeypatch):
+    how = {"epochs": 5, "validation_fraction": 0.2, "evaluate_every": 2, "evaluate_subset": 9}
+    how |= {"class_weights": "balanced", "precision": "bfloat16"}
+    whole, step = train(tmp_path, **how), TorchLearner.step
+
+    def stopped(self, batch, place):
+        if place.step == 10:
+            raise KeyboardInterrupt
+        step(self, batch, place)
+
+    monkeypatch.setattr(TorchLearner, "step", stopped)
+    with pytest.raises(zoo.Interrupted):
+        train(tmp_path, **how)
+    monkeypatch.setattr(TorchLearner, "step", step)
+    (begun,) = (run for run in Run.every(tmp_path) if run.read()["status"] == "interrupted")
+    training.resume(str(begun.path), quiet=True)
+    times = ("seconds", "images_per_second")
+    one, other = (
+        [{k: v for k, v in line.items() if k not in times} for line in run.metrics()]
+        for run in (whole.run, begun)
+    )
+    assert one == other
+    assert begun.model_file.read_bytes() == whole.run.model_file.read_bytes()
+
+
 def test_without_measurements_nothing_can_be_patient():
-    with pytest.raises(zoo.ZooError, match="need an evaluate_every above 0"):
+    with pytest.raises(zoo.ZooError, match="and an evaluate_every above 0"):
         zoo.Recipe(patience=2, validation_fraction=0.1, evaluate_every=0)
 
 

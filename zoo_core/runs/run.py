@@ -155,14 +155,10 @@ class Run(Directory, Displayed):
 
     def keep_metrics(self, epochs: int) -> None:
         """Forget the lines of epochs that a resume will do again."""
-        self._write_metrics([line for line in self.metrics() if line["epoch"] <= epochs])
+        self.write_metrics([line for line in self.metrics() if line["epoch"] <= epochs])
 
-    def complete_metrics(self, more: Mapping[str, Any]) -> None:
-        """Add what is known now to the line of the last epoch."""
-        *lines, last = self.metrics()
-        self._write_metrics([*lines, {**last, **more}])
-
-    def _write_metrics(self, lines: Sequence[Mapping[str, Any]]) -> None:
+    def write_metrics(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Replace all lines."""
         with atomic_write(self.metrics_file) as temporary:
             temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
 

@@ -204,10 +204,8 @@ class Recipe(Checked):
         )
         # The test set must never decide anything: stopping and selecting need a split of their own.
         self._require(
-            self.validation_fraction > 0 or not (self.patience or self.restore_best),
-            "patience and restore_best need a validation_fraction above 0, 0.1 for example",
-        )
-        self._require(
-            self.evaluate_every or not (self.patience or self.restore_best),
-            "patience and restore_best need an evaluate_every above 0",
+            (self.validation_fraction > 0 and self.evaluate_every)
+            or not (self.patience or self.restore_best),
+            "patience and restore_best need a validation_fraction above 0, 0.1 for example, and an "
+            "evaluate_every above 0",
         )

@@ -128,13 +128,8 @@ class TorchTrainer(Trainer):
     def check(self, job: Job) -> None:
         choose_device(job.device)
         task = find_task(job.entry, job.dataset.targets)
-        job.check_task(
-            task.options,
-            needs=task.needs,
-            mixes=task.mixes,
-            smooths=task.smooths,
-            weighs=task.weighs,
-        )
+        able = {"mixes": task.mixes, "smooths": task.smooths, "weighs": task.weighs}
+        job.check_task(task.options, needs=task.needs, **able)
         try:
             task.check(job)
         except ValueError as error:

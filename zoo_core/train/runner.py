@@ -245,10 +245,11 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
         result |= _measured(job, run, fitted)
     elif not len(job.parts[1]):  # of the finished weights: an epoch's line has those on the way
         result["train"], *_ = _measure(job, fitted, job.dataset, split="train")
+    test, last = result.get("test", {}), fitted.best_epoch in (None, fitted.epochs)
     if not (lines := run.metrics()):  # no loop wrote any
-        _write_line(job, run, fitted, result.get("test", {}))
-    elif _of_last_epoch(job, fitted) and not any(name.startswith("test_") for name in lines[-1]):
-        run.complete_metrics(_plain("test", result.get("test", {})))  # the loop left it to us
+        _write_line(job, run, fitted, test)
+    elif "test_loss" not in lines[-1] and (last or not job.recipe.restore_best):
+        run.write_metrics([*lines[:-1], lines[-1] | _plain("test", test)])  # left to us
     split, figures = final_scores(result, run.metrics())
     if split:
         result[split] = figures
@@ -326,10 +327,6 @@ def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> 
     line |= {name: round(value, 3) for name, value in speed.items()}
     run.append_metrics(line)
     job.events.send("zoo_epoch_ended", run=run, epoch=fitted.epochs, metrics=line)
-
-
-def _of_last_epoch(job: Job, fitted: Fitted) -> bool:
-    return not job.recipe.restore_best or fitted.best_epoch == fitted.epochs
 
 
 def _plain(split: str, scores: Mapping[str, Any]) -> dict[str, float]:

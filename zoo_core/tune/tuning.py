@@ -166,8 +166,9 @@ def _begin(asked: SearchSettings) -> Work:
 
 def _given(asked: SearchSettings, plan: SearchPlan) -> set[str]:
     """The fields that a person has set or searches; `recipe` where that is named or published."""
-    named = asked.recipe or plan.preset == "paper"
-    return {*asked.settings, *(axis.name for axis in plan.axes), *(("recipe",) if named else ())}
+    searched = [axis.name for axis in plan.axes] if asked.space else []
+    named = ["recipe"] if asked.recipe or plan.preset == "paper" else []
+    return {*asked.settings, *searched, *named}
 
 
 def _check(plan: SearchPlan, data: Dataset, runs: Path, display: Display) -> dict[str, Any]:
