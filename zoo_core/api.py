@@ -64,7 +64,7 @@ def train(
     /,  # so that `model={...}` can be given as the model's options
     dataset: str = "",
     *,
-    recipe: str = "default",
+    recipe: str = "",
     settings: Mapping[str, Any] | None = None,
     tune: bool = False,
     device: str = "auto",
@@ -77,7 +77,8 @@ def train(
         result = zoo.train("cnn", epochs=3, lr=1e-3, model={"dropout": 0.3})
         result.accuracy, result.path
 
-    model, dataset: names, or for the dataset a folder of images. recipe: one of the model's.
+    model, dataset: names, or for the dataset a folder of images. recipe: one of the model's; where
+    none is named, `default`, or the one for few images.
     changes: fields of the recipe to replace, options of the model among them. settings: the same as
     a mapping. tune: search the learning rate first; what is set here holds for the training with
     the best one too. After Ctrl-C, which raises zoo.Interrupted, `resume` goes on.
@@ -163,7 +164,7 @@ def sweep(
     dataset: str = "",
     *,
     grid: Mapping[str, Sequence[Any]],
-    recipe: str = "default",
+    recipe: str = "",
     settings: Mapping[str, Any] | None = None,
     runs: str | Path | None = None,
     quiet: bool = False,

@@ -179,16 +179,19 @@ def test_lbfgs_is_for_frozen_models_only(tmp_path):
             zoo.train(name, "synthetic", optimizer="lbfgs", runs=tmp_path / "runs", quiet=True)
 
 
-def test_lbfgs_finds_the_head_that_scikit_learn_finds(train):
+@pytest.mark.parametrize("asked", ["none", "balanced"])
+def test_lbfgs_finds_the_head_that_scikit_learn_finds(train, asked):
     from sklearn.linear_model import LogisticRegression
 
-    decay = 1e-2
-    result = train(optimizer="lbfgs", weight_decay=decay, epochs=12, task={"dtype": "float32"})
+    decay, how = 1e-2, {"class_weights": asked, "task": {"dtype": "float32"}}
+    result = train(optimizer="lbfgs", weight_decay=decay, epochs=12, **how)
     ours = safetensors.numpy.load_file(result.path / "model.safetensors")["head.1.weight"]
     (path,) = (result.path.parents[1] / "cache" / "features").glob("*train*.safetensors")
     arrays = safetensors.numpy.load_file(path)
     count = len(arrays["labels"])
-    theirs = LogisticRegression(C=1 / (count * decay), tol=1e-8, max_iter=5000).fit(
+    weighted = None if asked == "none" else asked
+    how = {"class_weight": weighted, "tol": 1e-8, "max_iter": 5000}
+    theirs = LogisticRegression(C=1 / (count * decay), **how).fit(
         arrays["features"].astype(np.float64), arrays["labels"]
     )
     centred = ours - ours.mean(0)  # adding the same to all classes changes nothing
@@ -199,6 +202,7 @@ def test_lbfgs_finds_the_head_that_scikit_learn_finds(train):
 @pytest.mark.parametrize("optimizer", ["adamw", "lbfgs"])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(train, monkeypatch, optimizer):
     settings = {"optimizer": optimizer, "augment": ("flip",), "model": {"dropout": 0.3}}
+    settings |= {"class_weights": "balanced", "evaluate_every": 2}
     whole = train(**settings)
     step = TorchLearner.step
 
@@ -242,6 +246,32 @@ def test_what_a_search_needs_is_fetched_once_and_said_before_it_begins(
     lines = capsys.readouterr().err.splitlines()
     assert lines.count(size) == 1
     assert lines.index(size) < next(i for i, line in enumerate(lines) if "tune-resnet18" in line)
+
+
+@pytest.mark.parametrize(("space", "chosen"), [((), "few_images"), (["lr=choice:0.1"], "default")])
+def test_a_search_on_few_images_starts_from_their_recipe(weights, tmp_path, space, chosen):
+    how = {k: v for k, v in settings(weights).items() if k not in ("epochs", "batch_size")}
+    found = zoo.tune("resnet18_features", "synthetic", settings=how, space=space, trials=2,
+                     runs=tmp_path / "runs", quiet=True)  # fmt: skip
+    plan = found.search.plan()
+    assert plan.recipe_name == chosen
+    assert [axis.name for axis in plan.axes] == ["weight_decay" if chosen != "default" else "lr"]
+
+
+def test_few_images_are_trained_by_their_recipe_and_run_json_says_which(weights, tmp_path):
+    how = {k: v for k, v in settings(weights).items() if k not in ("epochs", "batch_size")}
+    run = training.train(
+        "resnet18_features", "synthetic", settings=how, runs=tmp_path / "runs", quiet=True
+    ).run
+    document = run.read()
+    assert document["recipe_name"] == "few_images"
+    assert document["recipe"]["optimizer"] == "lbfgs"
+    assert document["recipe"]["weight_decay"] == 0.003 and document["recipe"]["epochs"] == 4
+    again = training.train(
+        "resnet18_features", "synthetic", recipe="default", settings=how, runs=tmp_path / "runs",
+        quiet=True,
+    )  # fmt: skip
+    assert again.run.read()["recipe"]["optimizer"] == "adamw"
 
 
 def test_with_lbfgs_a_search_is_for_the_weight_decay(weights, tmp_path):

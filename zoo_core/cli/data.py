@@ -203,7 +203,7 @@ def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answe
     Example:
       zoo data check ./my_images -o odd     with sheets of duplicates, small and cropped images
     """
-    found = check_dataset(name, parsed(assignments), sheets=output)
+    found = check_dataset(name, data_options(assignments), sheets=output)
 
     def show() -> None:
         facts, total = found.facts, sum(found.images.values())

@@ -43,7 +43,7 @@ CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 @command(json_help="Print the result as JSON.")
 @model_argument
 @dataset_option
-@click.option("--recipe", default="", help="One of the model's recipes (default: default).")
+@click.option("--recipe", default="", help="One of the model's recipes (default: by the data).")
 @click.option("--epochs", type=int, help="As --set epochs=N.")
 @click.option("--lr", type=float, help="As --set lr=X.")
 @click.option("--seed", type=int, help="As --set seed=N.")
@@ -84,11 +84,11 @@ def train_command(
         return trained(runner.resume(resume, report=None if no_report else write_report, **how))
     asked = read_request(config) if config else TrainingRequest()
     model, dataset = model or asked.model, dataset or asked.dataset
-    recipe = recipe or asked.recipe or "default"
+    recipe = recipe or asked.recipe
     entry = entry_of(model)
     typed = both_ways(parse_settings(given["assignments"], entry), taken(given, SETTINGS))
     settings = merge(asked.settings, typed)
-    override(choose_recipe(entry, recipe), settings)
+    override(choose_recipe(entry, recipe or "default"), settings)
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
     from zoo_core.train.builder import command_line
@@ -168,7 +168,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
 @dataset_option
 @click.option("--grid", "space", multiple=True, metavar="NAME=A,B,C",
               help="A setting and its values; separate lists with /.")  # fmt: skip
-@click.option("--recipe", default="default", show_default=True, help="What all runs start from.")
+@click.option("--recipe", default="", help="What all runs start from (default: by the data).")
 @click.option("--subset", type=float, help="Part of the training set, as --set subset=X.")
 @click.option("--epochs", type=int, help="As --set epochs=N.")
 @click.option("--seed", type=int, help="As --set seed=N.")

@@ -89,7 +89,7 @@ def decoded(image: Image.Image, form: Form) -> Image.Image:
 
 
 def fitted(image: Image.Image, form: Form, original: tuple[int, int]) -> np.ndarray:
-    """A decoded image, cut or padded to a square of the size; original: the width and height before decoding."""
+    """A decoded image, cut or padded to a square; original: its size before it was decoded."""
     size, channels, fit = form
     width, height = original
     left, top, right, bottom, inner = 0, 0, width, height, (size, size)

@@ -44,14 +44,22 @@ class Batch:
         given = {name: array for name, array in vars(self).items() if array is not None}
         return [replace(self, **{n: array[cut] for n, array in given.items()}) for cut in cuts]
 
-    def targets(self, classes: int, smoothing: float = 0.0) -> np.ndarray:
-        """What a model should say, (B, classes): mixed as NumPy's labels are, then smoothed."""
+    def targets(
+        self, classes: int, smoothing: float = 0.0, weights: np.ndarray | None = None
+    ) -> np.ndarray:
+        """What a model should say, (B, classes): mixed as NumPy's labels are, then smoothed.
+
+        weights: of the classes; a row then adds up to the weight of its image.
+        """
         one_hot = np.eye(classes, dtype=np.float32)
+        if weights is not None:
+            one_hot *= weights.astype(np.float32)
         wanted = one_hot[self.labels]
         if self.mixed_labels is not None:
             share = self.weight[:, None]
             wanted = share * wanted + (1 - share) * one_hot[self.mixed_labels]
-        return np.asarray(wanted * (1 - smoothing) + smoothing / classes, np.float32)
+        spread = smoothing / classes * (1 if weights is None else wanted.sum(1, keepdims=True))
+        return np.asarray(wanted * (1 - smoothing) + spread, np.float32)
 
 
 class Loader:

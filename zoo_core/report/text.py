@@ -74,8 +74,9 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
     sections = {
         "Result": [table(results(facts).items())],
         "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
-        "Curves": show("curves.png", "rate.png"),
+        "Curves": [*measured_part(facts), *show("curves.png", "rate.png")],
         "Classes": [
+            *map(plain, facts.document["dataset"].get("remarks", ())),
             *class_tables(facts),
             *show("classes.png", "confusion.png", "precision.png"),
         ],
@@ -152,6 +153,15 @@ def results(facts: Facts) -> dict[str, str]:
         "images": ", ".join(f"{data[part]:,} {part}" for part in SPLITS if data.get(part)),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def measured_part(facts: Facts) -> list[str]:
+    """A sentence on how many test images the curves are of, where that is not all."""
+    asked, tests = facts.document["recipe"].get("evaluate_subset", 1), facts.document["dataset"]
+    images = round(asked * tests["test"] if asked <= 1 else asked)
+    if not 0 < images < tests["test"] or not facts.curves:
+        return []
+    return [f"Test figures before the last epoch are those of {images:,} images."]
 
 
 def class_tables(facts: Facts) -> list[str]:

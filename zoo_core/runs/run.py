@@ -155,9 +155,12 @@ class Run(Directory, Displayed):
 
     def keep_metrics(self, epochs: int) -> None:
         """Forget the lines of epochs that a resume will do again."""
-        kept = [line for line in self.metrics() if line["epoch"] <= epochs]
+        self.write_metrics([line for line in self.metrics() if line["epoch"] <= epochs])
+
+    def write_metrics(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Replace all lines."""
         with atomic_write(self.metrics_file) as temporary:
-            temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), "utf-8")
+            temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
 
     @classmethod
     def find_trained(cls, reference: str, root: Path | None = None) -> Run:

@@ -177,25 +177,26 @@ def _quiet(found: Run | SearchFolder) -> float:
 def final_scores(
     result: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]
 ) -> tuple[str, dict[str, Any]]:
-    """The split that counts and its scores: the result's, or those of the last epoch so far."""
-    last = metrics[-1] if metrics else {}
+    """The split that counts and its scores: the result's, or the latest so far."""
     for split in reversed(SPLITS):
         if result.get(split):
             return split, dict(result[split])
     for split in reversed(SPLITS):
         start = f"{split}_"
-        if found := {k.removeprefix(start): v for k, v in last.items() if k.startswith(start)}:
-            return split, found
+        for line in reversed(metrics):  # not every epoch measures every split
+            if found := {k.removeprefix(start): v for k, v in line.items() if k.startswith(start)}:
+                return split, found
     return "", {}
 
 
 def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
-    """All of train_X, validation_X, test_X but top-5, which says no more; loss, accuracy first."""
+    """All of train_X, validation_X, test_X but what says no more; loss and accuracy first."""
     curves: Curves = {}
     for line in metrics:
         for key, value in line.items():
             split, _, metric = key.partition("_")
-            if split in SPLITS and metric not in ("", "top5") and isinstance(value, int | float):
+            told = metric not in ("", "top5", "balanced_accuracy")
+            if split in SPLITS and told and isinstance(value, int | float):
                 epochs, values = curves.setdefault(metric, {}).setdefault(split, ([], []))
                 epochs.append(line["epoch"])
                 values.append(float(value))

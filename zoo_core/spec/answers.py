@@ -27,7 +27,7 @@ WORDS = {
 class Targets:
     """The kind of labels that a dataset has, and what its columns are called.
 
-    A training decides the last three. mean: the share of images with each class, or the mean of
+    A training decides the last three. mean: the share of its images with each class, or the mean of
     each number. A model gives numbers as (number - mean) / std; it says yes to a class from its
     threshold on.
     """
@@ -88,14 +88,33 @@ class Targets:
 
     def fitted(self, labels: np.ndarray | None) -> Targets:
         """With the mean and the deviation of the labels of the training images."""
-        if self.kind not in (CLASSES, NUMBERS) or labels is None:
+        if self.kind == NONE or labels is None:
             return self
+        if self.kind == CLASS:
+            counts = np.bincount(labels, minlength=len(self.names))
+            return replace(self, mean=tuple(map(float, counts / len(labels))))
         mean = tuple(map(float, labels.mean(0, np.float64)))
         if self.kind == CLASSES:
             return replace(self, mean=mean)
         std = labels.std(0, dtype=np.float64)
         std[std == 0] = 1.0  # a number that never changes
         return replace(self, mean=mean, std=tuple(map(float, std)))
+
+    def weights(self, asked: str | Sequence[float]) -> np.ndarray | None:
+        """What a recipe's class_weights mean for targets that were `fitted`; None: all the same.
+
+        One class: a weight for each, scaled so that the training images have the mean 1. Several:
+        how much an image counts that has the class, where one without it counts 1.
+        """
+        if asked == "none":
+            return None
+        share = np.array(self.mean)
+        occurs = np.maximum(share, 1e-12)
+        if self.kind == CLASSES:
+            balanced = np.where(share > 0, ((1 - share) / occurs).clip(0.01, 100), 1.0)
+            return balanced if asked == "balanced" else np.array(asked, np.float64)
+        weights = np.where(share > 0, 1 / occurs, 0) if asked == "balanced" else np.array(asked)
+        return np.asarray(weights / (weights * share).sum())
 
 
 @dataclass(frozen=True)
@@ -159,6 +178,7 @@ class ClassAnswers(Answers):
         "loss": Figure("nats", "lower"),
         "accuracy": Figure("%", "higher"),
         "top5": Figure("%", "higher"),
+        "balanced_accuracy": Figure("%", "higher"),
     }
 
     @property
@@ -190,12 +210,17 @@ class ClassAnswers(Answers):
         return result
 
     def details(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-        """Accuracy per class and the confusion matrix."""
+        """Accuracy per class and the confusion matrix; where classes differ in number, the mean
+        of the former too: elsewhere it is the accuracy."""
         every = zip(
             self.targets.names, self.confusion.diagonal(), self.confusion.sum(1), strict=True
         )
         shares = {name: float(right / images) if images else None for name, right, images in every}
-        return {"per_class": shares, "confusion": self.confusion.tolist()}
+        found = {"per_class": shares, "confusion": self.confusion.tolist()}
+        if len({*self.confusion.sum(1)} - {0}) < 2:
+            return found
+        there = [share for share in shares.values() if share is not None]
+        return {"balanced_accuracy": float(np.mean(there)), **found}
 
     def values(self, outputs: np.ndarray) -> np.ndarray:
         scores = outputs.astype(np.float64)

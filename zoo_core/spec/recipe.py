@@ -141,6 +141,7 @@ class Recipe(Checked):
     accumulate: int = 1  # steps of batch_size / accumulate images for each update
     augment: tuple[str, ...] = ()  # for example ("flip", "crop:4", "cutout:8")
     label_smoothing: float = 0.0
+    class_weights: str | tuple[float, ...] = "none"  # or balanced, or a number for each class
     mixup: float = 0.0  # alpha of MixUp's Beta distribution; 0 is off
     clip_grad: float = 0.0  # largest gradient norm; 0 is off
     ema: float = 0.0  # decay of the averaged weights; 0 is off
@@ -148,6 +149,8 @@ class Recipe(Checked):
     compile: bool = False
     patience: int = 0  # epochs without a better validation loss before stopping; 0 is off
     restore_best: bool = False  # end with the weights of the best validation loss
+    evaluate_every: int = 1  # epochs between two measurements; 0: after the last epoch alone
+    evaluate_subset: float = 1.0  # of the test images, before the last epoch: a share or a number
     validation_fraction: float = 0.0  # of the training set, kept out of training
     subset: float = 1.0  # of the training set, taken before the validation split
     preprocess: Mapping[str, Any] = field(default_factory=FrozenDict)  # overrides the dataset's
@@ -162,11 +165,22 @@ class Recipe(Checked):
         "schedule": one_of(*SCHEDULES),
         "precision": one_of(*PRECISIONS),
         **dict.fromkeys(("epochs", "batch_size", "accumulate"), count()),
-        **dict.fromkeys(("patience", "seed"), count(0)),
+        **dict.fromkeys(("patience", "seed", "evaluate_every"), count(0)),
         **dict.fromkeys(("weight_decay", "warmup", "mixup", "clip_grad"), number(0)),
         **dict.fromkeys(("momentum", "label_smoothing", "ema"), number(0, 1)),
         "validation_fraction": number(0, 1),
         "subset": number(0, 1, above=True),
+        "evaluate_subset": Rule(
+            lambda v: number(0, above=True).holds(v) and (v <= 1 or v == int(v)),
+            "a share above 0 and at most 1, or a whole number of images",
+        ),
+        "class_weights": Rule(
+            lambda v: (
+                v in ("none", "balanced")
+                or (isinstance(v, tuple) and all(map(number(0, above=True).holds, v)) and v != ())
+            ),
+            "none, balanced, or a number above 0 for each class",
+        ),
         "lr": number(0, above=True),
         **dict.fromkeys(("compile", "restore_best"), FLAG),
         "augment": TEXTS,
@@ -190,6 +204,8 @@ class Recipe(Checked):
         )
         # The test set must never decide anything: stopping and selecting need a split of their own.
         self._require(
-            self.validation_fraction > 0 or not (self.patience or self.restore_best),
-            "patience and restore_best need a validation_fraction above 0, 0.1 for example",
+            (self.validation_fraction > 0 and self.evaluate_every)
+            or not (self.patience or self.restore_best),
+            "patience and restore_best need a validation_fraction above 0, 0.1 for example, and an "
+            "evaluate_every above 0",
         )

@@ -91,6 +91,8 @@ def parse_value(text: str, like: Any, name: str) -> Any:
     try:
         if name == "augment":
             return _augment_words(text)
+        if name == "class_weights" and "," in text:
+            return parse_value(text, (0.0,), "each number of class_weights")
         if isinstance(like, bool):
             return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
         if isinstance(like, int):

@@ -26,6 +26,7 @@ from zoo_core.io.console import say, typed
 from zoo_core.io.errors import OptionError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec
+from zoo_core.spec.recipe import Recipe
 from zoo_core.torch.backbones import (
     BY_DIGEST,
     OPTION,
@@ -49,8 +50,9 @@ TIMED = 16  # images that say how long one takes from its pixels on
 
 
 class FrozenTrainer(TorchTrainer):
-    # Features are not mixed, and kept in a precision of their own, `task.dtype`.
-    honours = TorchTrainer.honours - {"mixup", "precision"}
+    # Features are not mixed, and kept in a precision of their own, `task.dtype`. To measure those
+    # of all test images costs next to nothing.
+    honours = TorchTrainer.honours - {"mixup", "precision", "evaluate_subset"}
     closures = True
     # Of the last model: a search asks for the same a hundred times, and a backbone is large.
     _last: ClassVar[tuple[str, TensorSpec]] = ("", {})
@@ -120,6 +122,10 @@ class FrozenTrainer(TorchTrainer):
             f"gives {recipe.optimizer} all features at once": in_parts,
         }
         refuse(job, refused)
+
+    def updates(self, recipe: Recipe, images: int) -> int | None:
+        chosen = OPTIMIZERS.get(recipe.optimizer)
+        return None if chosen and chosen.closure else super().updates(recipe, images)
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Before the first of many trainings: the pass, where a person sees how it goes."""

@@ -93,6 +93,7 @@ class Task(ABC):
     options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
     mixes = False  # whether `step` knows what MixUp and CutMix do to labels
     smooths = False  # whether `step` uses the recipe's label_smoothing
+    weighs = False  # whether `step` uses the recipe's class_weights
 
     @classmethod  # noqa: B027 - optional
     def check(cls, job: Job) -> None:
@@ -155,6 +156,11 @@ class Supervised(Task):
     answers: type[Answers]
     mixes = True
 
+    def __init__(self, model: nn.Module, recipe: Recipe, targets: Targets) -> None:
+        super().__init__(model, recipe, targets)
+        weights = targets.weights(recipe.class_weights) if self.weighs else None
+        self.weights = None if weights is None else torch.tensor(weights, dtype=torch.float32)
+
     @abstractmethod
     def loss(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         """Of a batch, or with reduction "none" of every image, (B,)."""
@@ -203,50 +209,45 @@ class Supervised(Task):
 
 
 class Classification(Supervised):
-    """Cross-entropy, with label smoothing, MixUp and CutMix."""
+    """Cross-entropy, with label smoothing, MixUp and CutMix.
+
+    Weights are those of images: smoothing takes the same share from each. A mean is over images, so
+    that the parts of a batch add up.
+    """
 
     kinds, needs, answers = ("classification",), (CLASS,), ClassAnswers
-    smooths = True
+    smooths = weighs = True
 
     def loss(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         smoothing = self.recipe.label_smoothing
-        return F.cross_entropy(outputs, labels, label_smoothing=smoothing, reduction=reduction)
+        if self.weights is None:
+            return F.cross_entropy(outputs, labels, label_smoothing=smoothing, reduction=reduction)
+        self.weights = self.weights.to(outputs.device)
+        losses = F.cross_entropy(outputs, labels, label_smoothing=smoothing, reduction="none")
+        losses = losses * self.weights[labels]
+        return losses.mean() if reduction == "mean" else losses
 
     def seen(self, outputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
         return {"accuracy": (outputs.argmax(1) == labels).float().mean()}
 
 
 class Multilabel(Supervised):
-    """Cross-entropy of each class by itself: there, or not.
-
-    positive: how much an image counts that has a class. "balanced" gives those that have it and
-    those that do not the same weight, up to a factor of 100.
-    """
+    """Cross-entropy of each class by itself: there, or not."""
 
     kinds, needs, answers = ("classification",), (CLASSES,), ClassesAnswers
-    smooths = True
-    options = {"positive": 1.0}
-
-    @classmethod
-    def check(cls, job: Job) -> None:
-        given = job.recipe.task.get("positive", 1.0)
-        if given != "balanced" and not (type(given) in (int, float) and 0 < given < 1e6):
-            raise ValueError(f"task.positive is a weight above 0 or balanced, not {given!r}")
-
-    def __init__(self, model: nn.Module, recipe: Recipe, targets: Targets) -> None:
-        super().__init__(model, recipe, targets)
-        share = torch.tensor(targets.mean or (0.5,) * len(targets.names), dtype=torch.float32)
-        positive = self.settings["positive"]
-        balanced = ((1 - share) / share).nan_to_num(1.0).clamp(0.01, 100)
-        self.positive = balanced if positive == "balanced" else torch.full_like(share, positive)
+    smooths = weighs = True
 
     def loss(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         smoothing = self.recipe.label_smoothing
         wanted = labels.to(outputs.dtype) * (1 - smoothing) + smoothing / 2
-        weight = self.positive = self.positive.to(outputs.device)
+        plain = torch.ones_like(outputs[0])  # the kernel without them rounds differently
         losses = F.binary_cross_entropy_with_logits(
-            outputs, wanted, pos_weight=weight.to(outputs.dtype), reduction="none"
-        ).mean(1)
+            outputs, wanted, pos_weight=plain, reduction="none"
+        )
+        if self.weights is not None:
+            self.weights = self.weights.to(outputs.device)
+            losses = losses * torch.where(labels > 0, self.weights, 1.0)
+        losses = losses.mean(1)
         return losses.mean() if reduction == "mean" else losses
 
 

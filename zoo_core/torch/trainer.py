@@ -34,10 +34,10 @@ TOLERANCE = 1e-3  # of the largest number in the answer: other kernels round dif
 class TorchTrainer(Trainer):
     backend = "torch"
     checks = "zoo_core.torch.checks:CHECKS"
-    # The task says whether it uses mixup and label_smoothing.
+    # The task says whether it uses mixup, label_smoothing and class_weights.
     honours = Loop.honours | {
         "optimizer", "momentum", "weight_decay", "label_smoothing", "clip_grad", "precision",
-        "compile", "init",
+        "compile", "init", "class_weights",
     }  # fmt: skip
     closures = False  # whether it gives an optimiser all rows at once
 
@@ -128,7 +128,8 @@ class TorchTrainer(Trainer):
     def check(self, job: Job) -> None:
         choose_device(job.device)
         task = find_task(job.entry, job.dataset.targets)
-        job.check_task(task.options, needs=task.needs, mixes=task.mixes, smooths=task.smooths)
+        able = {"mixes": task.mixes, "smooths": task.smooths, "weighs": task.weighs}
+        job.check_task(task.options, needs=task.needs, **able)
         try:
             task.check(job)
         except ValueError as error:

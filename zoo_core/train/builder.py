@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -35,9 +36,69 @@ from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import registry
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
-from zoo_core.train.job import Events, Job, honoured, refuse_ignored, trainer_of
+from zoo_core.train.job import Events, Job, Say, honoured, refuse_ignored, trainer_of
 from zoo_core.use.load import capability, fitting
 from zoo_core.weights.references import obtain
+
+ENOUGH = 400  # updates: a training with fewer has mostly not arrived yet
+FEW_IMAGES = "few_images"  # the recipe that stands in for `default` where that makes fewer
+FEW = 10  # training images of a class
+
+
+def follow_data(
+    entry: ModelEntry, recipe: Recipe, asked: Collection[str], data: Dataset, say: Say
+) -> str:
+    """The recipe to use for so few images in place of `default`, or ""; what it does is said.
+
+    asked: the fields that a person has set, and "recipe" where that was named.
+    """
+    images = len(parts_of(data, recipe)[0])
+    updates, few = trainer_of(entry).updates(recipe, images), entry.recipes.get(FEW_IMAGES)
+    if updates is None or updates >= ENOUGH:
+        return ""
+    lacking = f"{updates:,} updates: {images:,} images, epochs={recipe.epochs}"
+    lacking += f", batch_size={recipe.batch_size}"
+    if few and not {"recipe", *apart(entry.recipes["default"], few)} & {*asked}:
+        say(f"Training with the recipe {FEW_IMAGES}: the recipe default makes only {lacking}.")
+        return FEW_IMAGES
+    size = min(recipe.batch_size, 32)
+    epochs = math.ceil(ENOUGH / math.ceil(images / size))
+    more = f"--set batch_size={size} --set epochs={epochs} makes {ENOUGH} or more"
+    say(f"The recipe makes only {lacking}; {more}.")
+    return ""
+
+
+def spare_tests(
+    entry: ModelEntry, recipe: Recipe, asked: Collection[str], data: Dataset, say: Say
+) -> Recipe:
+    """The recipe, with no more test images between epochs than an epoch trains on; that is said."""
+    images, tests = len(parts_of(data, recipe)[0]), len(data.test or ())
+    left_open = "evaluate_subset" in honoured(trainer_of(entry)) and "evaluate_subset" not in asked
+    if not left_open or recipe.evaluate_subset != 1 or recipe.epochs == 1 or not 1 < images < tests:
+        return recipe
+    say(
+        f"Epochs are measured on {images:,} of {tests:,} test images, as many as they train on, "
+        "and the end on all; --set evaluate_subset=1 measures all each time."
+    )
+    return replace(recipe, evaluate_subset=images)
+
+
+def apart(one: Recipe, other: Recipe) -> list[str]:
+    """The fields in which two recipes differ."""
+    return [name for name, value in vars(one).items() if value != getattr(other, name)]
+
+
+def remarks_on(job: Job) -> list[str]:
+    """Sentences about the data: classes with a handful of training images."""
+    targets, images = job.dataset.targets, len(job.parts[0])
+    shares = zip(targets.mean, targets.names, strict=False) if targets.classes else ()
+    found = sorted((n, name) for share, name in shares if (n := round(share * images)) < FEW)
+    if not found:
+        return []
+    told = ", ".join(f"{name} ({n})" for n, name in found[:10])
+    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+    what = "1 class has" if len(found) == 1 else f"{len(found)} classes have"
+    return [f"{what} fewer than {FEW} training images: {told}{more}."]
 
 
 def build_job(
@@ -208,6 +269,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
             "test": len(data.test or ()),
+            **({"remarks": remarks} if (remarks := remarks_on(job)) else {}),
         },
         "figures": {
             name: asdict(figure)

@@ -84,6 +84,7 @@ class Job:
         needs: Collection[str] = ("class",),
         mixes: bool = True,
         smooths: bool = True,
+        weighs: bool = True,
     ) -> None:
         """Refuse unknown options, data without the labels it needs, and what it would ignore.
 
@@ -106,6 +107,13 @@ class Job:
             raise OptionError(f"{task} does not support mixed images", "leave out mixup and cutmix")
         if not smooths and self.recipe.label_smoothing:
             raise OptionError(f"{task} does not use label_smoothing", "leave it out")
+        asked, classes = self.recipe.class_weights, len(self.dataset.targets.names)
+        if not weighs and asked != "none":
+            raise OptionError(f"{task} does not use class_weights", "leave it out")
+        if isinstance(asked, tuple) and len(asked) != classes:
+            what = f"class_weights has {len(asked)} numbers for {classes} classes"
+            names = ", ".join(self.dataset.targets.names)
+            raise OptionError(what, f"give one for each of {names}, in this order")
 
     def training_loader(self, **how: Any) -> Loader:
         """Batches to learn from. `how` is the learner's: backend, device, channels_last, shard."""
@@ -188,6 +196,12 @@ class Trainer(Framework):
                 f"trainer, {job.entry.trainer}, has no such optimizer",
                 f"choose {' or '.join(self.optimizers)}",
             )
+
+    def updates(self, recipe: Recipe, images: int) -> int | None:
+        """How often a training changes the weights; None: it decides that by itself."""
+        if not {"epochs", "batch_size"} <= honoured(self):
+            return None
+        return recipe.epochs * math.ceil(images / recipe.batch_size)
 
     def complete(self, entry: ModelEntry, config: Config, say: Say) -> dict[str, Any]:
         """The options of a model to train, with what only this machine can tell filled in.

@@ -13,8 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from zoo_core.data.draws import subset_indices
 from zoo_core.data.loader import Loader
 from zoo_core.data.sheets import write_sheet
+from zoo_core.data.targets import strata
 from zoo_core.io.console import typed
 from zoo_core.io.errors import Interrupted, TrainingError
 from zoo_core.io.process import Interruption, keep_freed_memory
@@ -39,7 +41,7 @@ class Loop:
     # part: it takes the rate from `place.lr`, and the labels from `batch.targets`.
     honours: ClassVar[frozenset[str]] = APPLIED | {
         "lr", "schedule", "warmup", "epochs", "batch_size", "accumulate", "augment", "mixup", "ema",
-        "patience", "restore_best",
+        "patience", "restore_best", "evaluate_every", "evaluate_subset",
     }  # fmt: skip
 
     def __init__(self, learner: Learner, job: Job) -> None:
@@ -49,12 +51,12 @@ class Loop:
         self.whole_loading = {**how, "shard": (0, 1)}  # for what each process does by itself
         self.training = job.training_loader(**how)
         self.steps, self.pictures = len(self.training), len(self.training.indices)  # of an epoch
-        self.watched: dict[str, Loader] = {}  # what is evaluated after each epoch
-        if len(job.parts[1]):
-            held_out = job.evaluation_loader(job.dataset.train, job.parts[1], **how)
-            self.watched["validation"] = held_out
-        if job.dataset.test:  # evaluated last: `fit` takes what was scored last for the test scores
-            self.watched["test"] = job.evaluation_loader(job.dataset.test, **how)
+        self.validation, self.test, self.part = self._held_out(**how)
+        # Whether what the last epoch measures is exactly what the finished model says. Where not,
+        # the runner measures the finished model, and the last epoch leaves the test set out.
+        plain = self.recipe.precision == "float32" and not job.entry.own_task
+        alone = how.get("shard", (0, 1))[1] == 1 and job.loader is Loader
+        self.final = plain and alone and not self.recipe.restore_best
         self.checkpoints = Checkpoints(job.run.checkpoints) if job.run else None
         self.stopping = Stopping()
         self.best_weights: dict[str, np.ndarray] = {}
@@ -66,6 +68,24 @@ class Loop:
         self.interruption = Interruption()
         draws = job.run is not None and "generate" in job.entry.capabilities
         self.sheet_every = math.ceil(self.recipe.epochs / SHEETS) if draws else 0
+
+    def _held_out(self, **how: Any) -> tuple[Loader | None, Loader | None, Loader | None]:
+        """What is evaluated: the validation images, the test images, and a part of these.
+
+        The part serves all epochs but the last. The validation images decide, so all of them count.
+        """
+        data, recipe, validation = self.job.dataset, self.recipe, self.job.parts[1]
+        held_out = test = part = None
+        if len(validation):
+            held_out = self.job.evaluation_loader(data.train, validation, **how)
+        if data.test:
+            test = part = self.job.evaluation_loader(data.test, **how)
+            asked, images = recipe.evaluate_subset, len(data.test)
+            if 0 < (count := round(images * asked if asked <= 1 else asked)) < images:
+                labels = strata(data.test.labels)
+                chosen = subset_indices(images, count / images, recipe.seed, labels)
+                part = self.job.evaluation_loader(data.test, chosen, **how)
+        return held_out, test, part
 
     def fit(self) -> Fitted:
         """Train to the end, from the last checkpoint where there is one."""
@@ -88,11 +108,11 @@ class Loop:
         if self.best_weights:
             self.learner.write(self.learner.published, self.best_weights)
         started = time.perf_counter()
-        whole, trained_on = self.job.dataset.train, self.job.parts[0]
+        whole, trained_on, test = self.job.dataset.train, self.job.parts[0], self.job.dataset.test
         self.learner.finish(self.job.evaluation_loader(whole, trained_on, **self.whole_loading))
         self.seconds += time.perf_counter() - started
-        # What the last epoch measured, where a finished model would say exactly the same.
-        same = "test" in self.watched and self.recipe.precision == "float32"
+        said = self.learner.scored  # None after a resume that had nothing left to do
+        known = self.final and test and said is not None and len(said) == len(test)
         return Fitted(
             self.learner.weights(),
             epochs=self.epoch,
@@ -102,7 +122,7 @@ class Loop:
             cpu_seconds=self._cpu_offset + time.process_time(),
             images_per_second=self.images / max(self.step_seconds, 1e-9),
             remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
-            test_scores=self.learner.scored if same and not self.best_weights else None,
+            test_scores=said if known else None,
         )
 
     def _stopped(self) -> bool:
@@ -175,18 +195,27 @@ class Loop:
         started = time.perf_counter()
         totals = self.learner.totals(everywhere=True)
         line |= {f"train_{name}": value for name, value in totals.items()}
-        for name, loader in self.watched.items():
-            figures = self.learner.evaluate(loader)
-            line |= {f"{name}_{figure}": value for figure, value in figures.items()}
-        self.seconds += time.perf_counter() - started
-        rate = self.pictures / max(self.epoch_seconds, 1e-9)
-        line |= {"seconds": round(self.epoch_seconds, 3), "images_per_second": round(rate, 1)}
-        if "validation" in self.watched:
+        every, last = self.recipe.evaluate_every, self.epoch + 1 == self.recipe.epochs
+        due = last or (every > 0 and (self.epoch + 1) % every == 0)
+        if self.validation and due:
+            line |= self._figures("validation", self.validation)
             loss, patience = line["validation_loss"], self.recipe.patience
             better = self.stopping.saw(self.epoch + 1, loss, patience)
             if better and self.recipe.restore_best:
                 self.best_weights = {k: v.copy() for k, v in self.learner.weights().items()}
+        last = last or self.stopping.stopped
+        if self.test and self.part and due and (self.final or not last):
+            # Last of all: `fit` takes what was scored last for the scores of the test set.
+            line |= self._figures("test", self.test if last else self.part)
+        self.seconds += time.perf_counter() - started
+        rate = self.pictures / max(self.epoch_seconds, 1e-9)
+        line |= {"seconds": round(self.epoch_seconds, 3), "images_per_second": round(rate, 1)}
         return line
+
+    def _figures(self, split: str, loader: Loader) -> dict[str, float]:
+        """Of a split, by the names that they have in metrics.jsonl."""
+        figures = self.learner.evaluate(loader)
+        return {f"{split}_{name}": value for name, value in figures.items()}
 
     def _check_loss(self) -> None:
         """End the run with a sentence if a loss was not a finite number."""

@@ -26,7 +26,15 @@ from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
 from zoo_core.spec.settings import as_typed, choose_recipe, override
-from zoo_core.train.builder import begin_run, build_job, check_same, open_data
+from zoo_core.train.builder import (
+    begin_run,
+    build_job,
+    check_same,
+    follow_data,
+    open_data,
+    remarks_on,
+    spare_tests,
+)
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
@@ -73,7 +81,7 @@ def train(
     model: str,
     dataset: str = "",
     *,
-    recipe: str = "default",
+    recipe: str = "",
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
     runs: Path | None = None,
@@ -82,21 +90,28 @@ def train(
     command: str = "",
     report: Reporter | None = None,
 ) -> Result:
-    """Train a model in a new run directory."""
-    entry = find_model(model)
-    chosen = override(choose_recipe(entry, recipe), settings or {})
+    """Train a model in a new run directory; recipe "": `default`, or what fits the data better."""
+    entry, settings = find_model(model), settings or {}
+    name = recipe or "default"
+    chosen = override(choose_recipe(entry, name), settings)
     refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
     display = open_display(quiet)
     reference = lasting(dataset or entry.dataset)
     data, chosen = open_data(entry, chosen, reference, display.say)
+    asked = {*settings, *(("recipe",) if recipe else ())}
+    said: list[str] = []
+    if other := follow_data(entry, chosen, asked, data, said.append):
+        stored = {"data": chosen.data, "preprocess": chosen.preprocess}
+        name, chosen = other, override(choose_recipe(entry, other), {**settings, **stored})
+    chosen = spare_tests(entry, chosen, asked, data, said.append)
     job = build_job(
         entry, chosen, data, display, device=device, runs=runs,
         checkpoint_seconds=checkpoint_seconds,
     )  # fmt: skip
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
-        job = begin_run(job, run, recipe_name=recipe, reference=reference, command=command)
-        display.say(f"{run.path}")
+        job = begin_run(job, run, recipe_name=name, reference=reference, command=command)
+        display.say("\n".join([f"{run.path}", *said, *remarks_on(job)]))
     return execute(job, report)
 
 
@@ -231,8 +246,11 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
         result |= _measured(job, run, fitted)
     elif not len(job.parts[1]):  # of the finished weights: an epoch's line has those on the way
         result["train"], *_ = _measure(job, fitted, job.dataset, split="train")
-    if not run.metrics():  # no loop wrote any
-        _write_line(job, run, fitted, result.get("test", {}))
+    test, last = result.get("test", {}), fitted.best_epoch in (None, fitted.epochs)
+    if not (lines := run.metrics()):  # no loop wrote any
+        _write_line(job, run, fitted, test)
+    elif "test_loss" not in lines[-1] and (last or not job.recipe.restore_best):
+        run.write_metrics([*lines[:-1], lines[-1] | _plain("test", test)])  # left to us
     split, figures = final_scores(result, run.metrics())
     if split:
         result[split] = figures
@@ -307,12 +325,16 @@ def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> 
         figures["validation"], *_ = _measure(job, fitted, data)
     line: dict[str, Any] = {"epoch": fitted.epochs}
     for split, scores in figures.items():
-        plain = {name: value for name, value in scores.items() if isinstance(value, float)}
-        line |= {f"{split}_{name}": value for name, value in plain.items()}
+        line |= _plain(split, scores)
     speed = {"seconds": fitted.seconds, "images_per_second": fitted.images_per_second}
     line |= {name: round(value, 3) for name, value in speed.items()}
     run.append_metrics(line)
     job.events.send("zoo_epoch_ended", run=run, epoch=fitted.epochs, metrics=line)
+
+
+def _plain(split: str, scores: Mapping[str, Any]) -> dict[str, float]:
+    """Figures of a split as a line of metrics.jsonl has them."""
+    return {f"{split}_{name}": value for name, value in scores.items() if isinstance(value, float)}
 
 
 def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tuple[str, int]:

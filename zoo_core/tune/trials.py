@@ -92,11 +92,12 @@ class TrialJob:
     def hopeless(self, lines: Lines) -> bool:
         """Whether pruning ends it after these epochs."""
         losses, epochs = validation_losses(lines), self.recipe.epochs
-        if not self.plan.prune or len(losses) >= epochs:  # in the last one it ends by itself
+        planned = math.ceil(epochs / (self.recipe.evaluate_every or epochs))  # measurements
+        if not self.plan.prune or len(losses) >= planned:  # after the last one it ends by itself
             return False
         if self.recipe.schedule == "constant":
             return cannot_catch_up(losses, self.rivals)
-        return above_the_median(losses, self.rivals, epochs)
+        return above_the_median(losses, self.rivals, planned)
 
     def record(self, lines: Lines, error: str, pruned: bool) -> Trial:
         """What the lines of its run say about it."""

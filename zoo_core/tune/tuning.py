@@ -19,7 +19,14 @@ from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.train.builder import build_job, check_same, environment, open_data
+from zoo_core.train.builder import (
+    build_job,
+    check_same,
+    environment,
+    follow_data,
+    open_data,
+    spare_tests,
+)
 from zoo_core.train.display import Display, open_display
 from zoo_core.train.job import honoured, trainer_of
 from zoo_core.train.runner import Result, completed, execute
@@ -67,7 +74,7 @@ def tune_and_train(
 ) -> Result:
     """Search the learning rate, then train with it; what is set holds for the training too."""
     entry = registry().models.get(model)
-    wanted = override(choose_recipe(entry, recipe), settings)
+    wanted = override(choose_recipe(entry, recipe or "default"), settings)
     if settings.keys() & {"patience", "restore_best"}:
         settings = {"validation_fraction": wanted.validation_fraction, **settings}
     asked = SearchSettings(
@@ -97,6 +104,9 @@ def run_search(asked: SearchSettings) -> SearchResult:
                 what = f"all {len(trials)} trials failed; the first one: {trials[0].error}"
                 raise TrainingError(what, f"each of them is a line of {search.trials_file}")
             recipe = best_recipe(plan, best)
+            if plan.kind == "tune":
+                given, say = plan.kept, work.display.say if plan.train else lambda _: None
+                recipe = spare_tests(plan.entry, recipe, given, work.data, say)
             write_recipe(search, plan, recipe, best)
             trained = _train_best(work, recipe, asked.report) if plan.train else None
         except (Interrupted, KeyboardInterrupt) as error:
@@ -142,16 +152,32 @@ def _begin(asked: SearchSettings) -> Work:
         search.update(plan=plan.to_dict())
     else:
         open_subset = plan.preset == "default" and "subset" not in asked.settings
+        fixed: dict[str, Any] = {"data": recipe.data, "preprocess": recipe.preprocess}
         if open_subset and len(data.train) < FEW:
-            plan = replace(plan, recipe=replace(plan.recipe, subset=1.0))
+            fixed["subset"] = 1.0
+        recipe, given = override(plan.recipe, fixed), _given(asked, plan)
+        said: list[str] = []
+        if other := follow_data(plan.entry, recipe, given, data, said.append):
+            plan = decide(replace(asked, recipe=other))
+            recipe = override(plan.recipe, fixed)
+        if plan.kind == "sweep":
+            recipe = spare_tests(plan.entry, recipe, given, data, said.append)
+        plan = replace(plan, recipe=recipe)
         about = _check(plan, data, root, display)
         judges = about["dataset"]["validation"]
         if plan.kind == "tune" and judges < FEW_JUDGES:
             display.warn(f"only {judges} validation images: the best trial may be best by chance")
         about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         search = Search.new(root, plan, data.name, about | {"command": asked.command})
-        display.say(f"{search.path}")
+        display.say("\n".join([f"{search.path}", *said]))
     return Work(search, plan, data, display, engine, asked.checkpoint_seconds)
+
+
+def _given(asked: SearchSettings, plan: SearchPlan) -> set[str]:
+    """The fields that a person has set or searches; `recipe` where that is named or published."""
+    searched = [axis.name for axis in plan.axes] if asked.space else []
+    named = ["recipe"] if asked.recipe or plan.preset == "paper" else []
+    return {*asked.settings, *searched, *named}
 
 
 def _check(plan: SearchPlan, data: Dataset, runs: Path, display: Display) -> dict[str, Any]:

@@ -32,6 +32,9 @@ def recipes(preprocess: Mapping[str, Any], **paper: Any) -> dict[str, zoo.Recipe
             batch_size=512,
             preprocess=preprocess,
         ),
+        "few_images": zoo.Recipe(
+            optimizer="lbfgs", weight_decay=3e-3, epochs=4, preprocess=preprocess
+        ),
     }
     if paper:
         chosen["paper"] = zoo.Recipe(optimizer="adam", seed=3407, preprocess=preprocess, **paper)

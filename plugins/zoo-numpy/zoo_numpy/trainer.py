@@ -24,8 +24,14 @@ class NumpyTrainer(zoo.Trainer):
 
     honours = zoo.Loop.honours | {
         "optimizer", "momentum", "weight_decay", "label_smoothing", "clip_grad", "init",
+        "class_weights",
     }  # fmt: skip
     task_options = {"loss": LOSSES}
+
+    def check(self, job: zoo.Job) -> None:
+        super().check(job)
+        if job.recipe.class_weights != "none" and job.recipe.task.get("loss") == "mse":
+            raise zoo.OptionError("class_weights are those of the loss cross_entropy, not of mse")
 
     def assemble(self, *given: Any, **how: Any) -> nn.Module:
         model: nn.Module = super().assemble(*given, **how)
@@ -49,6 +55,7 @@ class NumpyLearner(zoo.Learner):
         super().__init__(job, model)
         self.loss = LOSSES[job.recipe.task.get("loss", "cross_entropy")]()
         recipe = job.recipe
+        self.class_weights = self.targets.weights(recipe.class_weights)
         options = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
         if recipe.optimizer == "sgd":
             options["momentum"] = recipe.momentum
@@ -66,7 +73,7 @@ class NumpyLearner(zoo.Learner):
 
     def learn(self, batch: zoo.Batch, place: zoo.Position, last: bool) -> None:
         logits: Tensor = self.model(Tensor(batch.images))  # (B, classes)
-        wanted = batch.targets(logits.shape[1], self.recipe.label_smoothing)
+        wanted = batch.targets(logits.shape[1], self.recipe.label_smoothing, self.class_weights)
         loss: Tensor = self.loss(logits, wanted)
         # Shares of the whole batch, so that the gradients of its parts add up to its mean's.
         loss.backward(len(batch) / place.size)
