@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from fixtures import kills
 from train.test_resume import DRIVER
 
@@ -90,6 +91,43 @@ def test_they_are_published_and_loaded_with_all_that_an_answer_needs(trained, zo
         assert "pipeline_tag" not in text and "numbers: x (pixels)" in text
     else:
         assert 'pipeline_tag: "image-classification"' in text and "11 classes, any number" in text
+
+
+def test_an_exported_file_alone_says_what_its_outputs_mean(trained, zoo_here, tmp_path):
+    import onnxruntime
+
+    labels, result = trained
+    images = zoo.open_dataset("synthetic", {**SMALL, "labels": labels}).test.images[:3]
+    zoo_here("export", str(result.path), "-o", "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    about = json.loads(session.get_modelmeta().custom_metadata_map["zoo"])
+    targets, prepare = about["targets"], about["preprocess"]
+    given = (images / 255 - prepare["mean"]) / prepare["std"]
+    given = given.transpose(0, 3, 1, 2).astype(np.float32)
+    (outputs,) = session.run(None, {"images": given})
+    for row, said in zip(outputs, zoo.predict(result.path, images, top=11), strict=True):
+        if labels == "classes":
+            assert about["task"] == "multilabel" and "sigmoid" in about["outputs"]
+            likely = dict(zip(about["classes"], 1 / (1 + np.exp(-row)), strict=True))
+            assert likely == pytest.approx(dict(said.classes), abs=1e-4)
+            limits = zip(likely.items(), targets["thresholds"], strict=True)
+            chosen = {name for (name, value), limit in limits if value >= limit}
+            assert chosen == set(said.answer["chosen"])
+        else:
+            assert about["task"] == "regression" and "times its std" in about["outputs"]
+            numbers = row * targets["std"] + targets["mean"]
+            told = {n: (v, u) for n, v, u in zip(targets["names"], numbers, targets["units"])}
+            for one in said.answer["numbers"]:
+                assert told[one["name"]] == (pytest.approx(one["value"], abs=1e-3), one["unit"])
+
+
+def test_a_torch_program_says_the_same_as_the_onnx_file(trained, zoo_here, tmp_path):
+    _, result = trained
+    zoo_here("export", str(result.path), "-o", "model.pt2")
+    inside = {"zoo.json": ""}
+    torch.export.load(tmp_path / "model.pt2", extra_files=inside)
+    model = zoo.load(result.path)
+    assert json.loads(inside["zoo.json"]) == json.loads(json.dumps(model.zoo.to_dict()))
 
 
 def test_a_search_has_no_column_for_what_no_trial_has(tmp_path):

@@ -220,7 +220,8 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
     """Write a trained model as ONNX or as a torch program.
 
     REF is a run or weights. The written file is run on a few images and compared with the model;
-    it is kept only if both agree. Its input is the output of the model's preprocessing.
+    it is kept only if both agree. Its input is the output of the model's preprocessing. The file
+    says which task it is for, what its outputs mean, and how images are prepared.
 
     Examples:
       zoo export cnn.cifar10 -o cnn.onnx
@@ -230,7 +231,8 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
 
     model = load(reference, runs=runs)
     entry = model.zoo.entry
-    difference = framework_of(entry).export(entry, model, probes(model), output)
+    about = model.zoo.to_dict()
+    difference = framework_of(entry).export(entry, model, probes(model), output, about)
     used = output.stat().st_size
     document = {"file": output, "bytes": used, "largest_difference": difference}
     return Answer(document, f"{output}  {size(used)}  largest difference {difference:.1e}")

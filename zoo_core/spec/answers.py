@@ -111,6 +111,7 @@ class Answers(ABC):
 
     task: ClassVar[str]  # the built-in task that trains such models
     kinds: ClassVar[tuple[str, ...]]  # what such models are for
+    outputs: ClassVar[str] = ""  # what they are, for programs that read an exported file
     figures: Mapping[str, Figure]  # of `summary` and `details`; the first after loss ranks models
 
     def __init__(self, targets: Targets) -> None:
@@ -155,6 +156,7 @@ class ClassAnswers(Answers):
     """One class out of several: outputs are logits."""
 
     task, kinds = "classification", ("classification",)
+    outputs = "logits: softmax makes them the probabilities of the classes"
     figures = {
         "loss": Figure("nats", "lower"),
         "accuracy": Figure("%", "higher"),
@@ -212,6 +214,10 @@ class ClassesAnswers(Answers):
     """Any number of classes: outputs are logits, each of its own question."""
 
     task, kinds = "multilabel", ("classification",)
+    outputs = (
+        "logits: the sigmoid of each is the probability of its class, which an image has from the "
+        "threshold of the class on, or 0.5 where there are none"
+    )
     figures = {
         "loss": Figure("nats", "lower"),
         "map": Figure("%", "higher"),
@@ -301,6 +307,7 @@ class NumberAnswers(Answers):
     """Numbers: outputs are standardised, and come back in their units."""
 
     task, kinds = "regression", ("regression",)
+    outputs = "standardised numbers: each times its std, plus its mean, is in its unit"
 
     def __init__(self, targets: Targets) -> None:
         super().__init__(targets)

@@ -184,8 +184,13 @@ class Framework(ABC):
         answers = self.answers(entry, targets)
         return answers.figures if answers else {}
 
-    def export(self, entry: ModelEntry, model: Any, images: Any, path: Path) -> float:
-        """Write a model for other programs; by how much its answers on the images then differ."""
+    def export(
+        self, entry: ModelEntry, model: Any, images: Any, path: Path, about: Mapping[str, Any]
+    ) -> float:
+        """Write a model for other programs; by how much its answers on the images then differ.
+
+        about: what the file must say, as JSON: task, classes, what outputs are, preprocessing.
+        """
         raise UsageError(
             f"model {entry.name!r} cannot be exported: {entry.framework} has no such format"
         )
