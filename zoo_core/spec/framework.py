@@ -169,6 +169,12 @@ class Framework(ABC):
         """
         raise OptionError(f"trainer {entry.trainer!r} has no tasks of plugins")
 
+    def plots(
+        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Any, targets: Targets
+    ) -> Mapping[str, Any]:
+        """Figures of matplotlib by name, which a task of a plugin adds to the report."""
+        return {}
+
     def answers(self, entry: ModelEntry, targets: Targets) -> Answers | None:
         """What outputs of `predict_batch` mean, a zoo.Answers; None: they answer nothing.
 

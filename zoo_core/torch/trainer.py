@@ -7,7 +7,7 @@ import importlib.util
 import io
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,18 +160,17 @@ class TorchTrainer(Trainer):
 
     @torch.inference_mode()
     def measure(
-        self,
-        entry: ModelEntry,
-        model: Any,
-        recipe: Recipe,
-        loader: Loader,
-        targets: Targets,
+        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Loader, targets: Targets
     ) -> dict[str, float]:
         task = find_task(entry, targets)(model.eval(), recipe, targets)
-        batches, device = loader.epoch(0), next(model.parameters()).device
-        if device.type != "cpu":  # where the loader makes them
-            batches = (_moved(batch, device) for batch in batches)
-        return task.evaluate(model, batches, lambda sums: sums)
+        return task.evaluate(model, _batches(model, loader), lambda sums: sums)
+
+    @torch.inference_mode()
+    def plots(
+        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Loader, targets: Targets
+    ) -> Mapping[str, Any]:
+        task = find_task(entry, targets)(model.eval(), recipe, targets)
+        return task.plots(model, _batches(model, loader))
 
     @torch.inference_mode()
     def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:
@@ -181,14 +180,15 @@ class TorchTrainer(Trainer):
         return logits.float().cpu().numpy()
 
 
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    labels = None if batch.labels is None else batch.labels.to(device)
-    return replace(batch, images=batch.images.to(device), labels=labels)
+def _batches(model: nn.Module, loader: Loader) -> Iterator[Batch]:
+    """The images of a loader, which makes them on the CPU, where the model is."""
+    device = next(model.parameters()).device
+    for batch in loader.epoch(0):
+        labels = None if batch.labels is None else batch.labels.to(device)
+        yield replace(batch, images=batch.images.to(device), labels=labels)
 
 
-def _written(
-    model: nn.Module, images: Tensor, path: Path, about: Config
-) -> list[np.ndarray]:
+def _written(model: nn.Module, images: Tensor, path: Path, about: Config) -> list[np.ndarray]:
     """Write the model, and give the answers of what was written."""
     # AUTO: any number of images, unless the model itself insists on this one.
     shapes = ({0: torch.export.Dim.AUTO},)

@@ -59,12 +59,13 @@ class About(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """What a program must know that has only an exported file."""
         answers = framework_of(self.entry).answers(self.entry, self.targets)
+        targets = answers.targets if answers else self.targets
         return {
             "model": qualified_name(self.entry),
             "task": answers.task if answers and not self.entry.own_task else self.entry.task,
             "outputs": answers.outputs if answers else "",
-            "classes": self.classes,
-            "targets": {"kind": self.targets.kind, **self.targets.to_dict()},
+            "classes": targets.classes,
+            "targets": {"kind": targets.kind, **targets.to_dict()},
             "preprocess": self.preprocess.to_dict() if self.preprocess else {},
             "dataset": self.dataset,
             "metrics": dict(self.metrics),

@@ -87,7 +87,7 @@ def measure_model(
     if entry.own_task:
         figures = framework.measure(entry, model, recipe, loader, data.targets)
     answers = framework.answers(entry, data.targets)
-    if answers is None:
+    if answers is None or answers.targets != data.targets:  # or answers of another question
         return figures, None, None
     cached = framework.score_split(model, preprocess, data, split)
     outputs, ms = cached or _scores(framework, model, loader, scores)
@@ -143,7 +143,8 @@ def measure(
     """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it."""
     about, data = model.zoo, open_dataset(dataset, options)
     ours, theirs = about.targets, data.targets
-    named = framework_of(about.entry).answers(about.entry, ours) is not None
+    answers = framework_of(about.entry).answers(about.entry, ours)
+    named = answers is not None and answers.targets == ours
     if named and (ours.kind, ours.names) != (theirs.kind, theirs.names):
         known, given = (
             ", ".join((*t.names[:5], *["..."] * (len(t.names) > 5))) for t in (ours, theirs)
@@ -209,7 +210,7 @@ def predict_images(
             f"{what} is for {purpose}, and answers nothing about an image",
             "zoo list --kind classification shows models that do",
         )
-    if answers is None or not targets.names:
+    if answers is None or not answers.targets.names:
         raise UsageError(
             f"{what} has no names for its classes: it is untrained, or has a new head",
             "zoo train gives it some; call the model itself for its scores",
@@ -343,8 +344,8 @@ def attention_of(
     answers, row = framework.answers(about.entry, about.targets), np.ones(1)
     if answers is not None:
         row = answers.values(framework.predict_batch(model, images))[0]
-    best = int(row.argmax())
-    label = about.classes[best] if about.classes else ""
+    best, names = int(row.argmax()), answers.targets.classes if answers else ()
+    label = names[best] if names else ""
     seen = as_seen(about.preprocess, image)
     return Attention(Path(name).name, seen, label, float(row[best]), maps[:, 0])
 
