@@ -11,6 +11,7 @@ from train.test_resume import DRIVER
 import zoo
 from zoo_core.train.job import trainer_of
 from zoo_core.tune.report import table_of
+from zoo_core.use.predict import measure
 
 SMALL = {"train_size": 160, "test_size": 40, "image_size": 16}
 
@@ -56,6 +57,24 @@ def test_measuring_again_gives_the_same_figures(trained):
         assert again[name] == (pytest.approx(value) if isinstance(value, float) else value)
 
 
+def test_train_and_validation_are_the_images_of_the_run(trained):
+    _, result = trained
+    for split, count in (("train", 128), ("validation", 32)):
+        assert zoo.evaluate(result.path, split=split)["images"] == count
+    again, last = zoo.evaluate(result.path, split="validation"), result.run.metrics()[-1]
+    assert again["loss"] == pytest.approx(last["validation_loss"], rel=1e-4)
+    with pytest.raises(zoo.ZooError, match="there is no split 'val'"):
+        zoo.evaluate(result.path, split="val")
+
+
+def test_a_threshold_of_few_images_is_a_remark(trained):
+    labels, result = trained
+    remarks = result.run.read()["result"].get("remarks", [])
+    told = [remark for remark in remarks if "fewer than 20 validation images have" in remark]
+    assert len(told) == (labels == "classes")
+    assert not told or "have circle and 10 other classes" in told[0]
+
+
 def test_answers_are_in_the_words_of_the_labels(trained, zoo_here):
     labels, result = trained
     data = zoo.open_dataset("synthetic", {**SMALL, "labels": labels})
@@ -81,10 +100,13 @@ def test_answers_are_in_the_words_of_the_labels(trained, zoo_here):
 def test_they_are_published_and_loaded_with_all_that_an_answer_needs(trained, zoo_here, tmp_path):
     labels, result = trained
     done = zoo_here("publish", str(result.path), "--to", f"file:{tmp_path / 'shared'}", "--json")
-    model, before = zoo.load(json.loads(done.stdout)["source"]), zoo.load(result.path)
+    source = json.loads(done.stdout)["source"]
+    model, before = zoo.load(source), zoo.load(result.path)
     assert model.zoo.targets == before.zoo.targets and model.zoo.targets.mean
     images = zoo.open_dataset("synthetic", {**SMALL, "labels": labels}).test.images[:4]
     assert zoo.predict(model, images) == zoo.predict(before, images)
+    with pytest.raises(zoo.ZooError, match="does not say which images of synthetic were kept back"):
+        measure(model, "synthetic", {**SMALL, "labels": labels}, {}, "validation")
     (card,) = (tmp_path / "shared").rglob("README.md")
     text = card.read_text()
     if labels == "numbers":  # which the Hub has no name for
@@ -116,9 +138,10 @@ def test_an_exported_file_alone_says_what_its_outputs_mean(trained, zoo_here, tm
         else:
             assert about["task"] == "regression" and "times its std" in about["outputs"]
             numbers = row * targets["std"] + targets["mean"]
-            told = {n: (v, u) for n, v, u in zip(targets["names"], numbers, targets["units"])}
-            for one in said.answer["numbers"]:
-                assert told[one["name"]] == (pytest.approx(one["value"], abs=1e-3), one["unit"])
+            told = [(one["name"], one["unit"]) for one in said.answer["numbers"]]
+            assert told == list(zip(targets["names"], targets["units"], strict=True))
+            wanted = [one["value"] for one in said.answer["numbers"]]
+            assert numbers == pytest.approx(wanted, abs=1e-3)
 
 
 def test_a_torch_program_says_the_same_as_the_onnx_file(trained, zoo_here, tmp_path):
@@ -180,8 +203,6 @@ def test_data_with_other_labels_is_refused(trained):
     labels, result = trained
     other = {"classes": "numbers", "numbers": "classes"}[labels]
     with pytest.raises(zoo.ZooError, match="has other "):
-        from zoo_core.use.predict import measure
-
         measure(zoo.load(result.path), "synthetic", {**SMALL, "labels": other}, {})
 
 

@@ -28,13 +28,15 @@ STEPS = 8  # of an interpolation
 @run_argument
 @click.option("--dataset", default="",
               help="Evaluate on this dataset instead; it must have the same classes.")  # fmt: skip
-@click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
+@click.option("--split", type=click.Choice(["test", "validation", "train"]), default="test",
+              show_default=True)  # fmt: skip
 @device_option
 @runs_option
 def evaluate_command(run: str, dataset: str, split: str, device: str, runs: Path | None) -> Answer:
     """Measure a trained run: loss, accuracy and the other metrics of its task.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
+    Of a run, train are the images that it was trained on, without those kept for validation.
 
     Examples:
       zoo evaluate latest

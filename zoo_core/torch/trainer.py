@@ -100,7 +100,7 @@ class TorchTrainer(Trainer):
     def export(
         self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path, about: Config
     ) -> float:
-        """`about` is the metadata key `zoo` of an ONNX file, or the extra file zoo.json of a .pt2."""
+        """`about` is the metadata `zoo` of an ONNX file, or the extra file zoo.json of a .pt2."""
         if path.suffix == ".onnx":
             for package in ("onnx", "onnxscript", "onnxruntime"):
                 if importlib.util.find_spec(package) is None:

@@ -17,9 +17,7 @@ import numpy as np
 
 from zoo_core import __version__
 from zoo_core.data.dataset import Dataset
-from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.data.targets import strata
 from zoo_core.io.errors import UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.runs.run import FORMAT, Directory, Run
@@ -53,7 +51,7 @@ def build_job(
     """
     trainer, events = trainer_of(entry), Events(display.warn)
     refuse_ignored(entry, trainer, recipe)
-    parts = parts_of(data, recipe)
+    parts = data.parts(recipe)
     if (labels := data.train.labels) is not None:
         data = replace(data, targets=data.targets.fitted(labels[parts[0]]))
     if run:
@@ -78,15 +76,6 @@ def build_job(
         # Where training started is said in the recipe; the trained model is whole without it.
         job = replace(job, config={**job.config, "weights": entry.options["weights"]})
     return job
-
-
-def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
-    """Indices into the training split: what is trained on, what is kept for validation."""
-    labels = strata(data.train.labels)
-    indices = subset_indices(len(data.train), recipe.subset, recipe.seed, labels)
-    if not recipe.validation_fraction:
-        return indices, indices[:0]
-    return train_validation(indices, recipe.validation_fraction, recipe.seed, labels)
 
 
 def lasting(reference: str | Path) -> str:

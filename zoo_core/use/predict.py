@@ -20,6 +20,7 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import DataError, UsageError, os_errors
 from zoo_core.io.net import is_url, read_url
 from zoo_core.io.targets import Displayed, resolve
+from zoo_core.runs.summary import SPLITS
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Framework, framework_of
 from zoo_core.spec.recipe import Recipe
@@ -73,27 +74,27 @@ def measure_model(
     recipe: Recipe,
     *,
     split: str = "test",
+    rows: np.ndarray | None = None,
     scores: np.ndarray | None = None,
 ) -> Measured:
     """Figures of a split; of what answers also all answers, and milliseconds per image.
 
-    The loss is the task's own, or else that of the answers. scores: if known already.
+    The loss is the task's own, or else that of the answers. rows: only these images. scores: if
+    known already.
     """
-    images, framework = data.split(split), framework_of(entry)
-    assert images is not None
-    size, backend = EVALUATION_BATCH, framework.backend
-    loader = Loader(images, batch_size=size, preprocess=preprocess, shuffle=False, backend=backend)
+    framework = framework_of(entry)
+    loader = _loader(framework, preprocess, data, split, rows)
     figures: dict[str, Any] = {}
     if entry.own_task:
         figures = framework.measure(entry, model, recipe, loader, data.targets)
     answers = framework.answers(entry, data.targets)
     if answers is None or answers.targets != data.targets:  # or answers of another question
         return figures, None, None
-    cached = framework.score_split(model, preprocess, data, split)
-    outputs, ms = cached or _scores(framework, model, loader, scores)
+    outputs, ms = score(framework, model, preprocess, data, split, rows, scores)
     named: dict[str, Any] = {}
-    if (labels := images.labels) is not None:
-        for part in blocks(len(outputs), size):
+    if loader.labels is not None:
+        labels = loader.labels[loader.indices]
+        for part in blocks(len(outputs), EVALUATION_BATCH):
             answers.add(outputs[part], labels[part])
         named = answers.summary() | answers.details(outputs, labels)
     without_loss = {name: value for name, value in named.items() if name != "loss"}
@@ -106,18 +107,29 @@ def score(
     preprocess: Preprocess,
     data: Dataset,
     split: str,
-    indices: np.ndarray,
-) -> np.ndarray:
-    """Outputs of some images of a split, from a cache where a framework has one."""
+    rows: np.ndarray | None = None,
+    known: np.ndarray | None = None,
+) -> tuple[np.ndarray, float]:
+    """Outputs of a split, or of some images, and milliseconds for each; perhaps from a cache."""
+    loader = _loader(framework, preprocess, data, split, rows)
+    if cached := framework.score_split(model, preprocess, data, split):
+        return cached[0][loader.indices], cached[1]
+    return _scores(framework, model, loader, known)
+
+
+def _loader(
+    framework: Framework,
+    preprocess: Preprocess,
+    data: Dataset,
+    split: str,
+    rows: np.ndarray | None,
+) -> Loader:
     images = data.split(split)
     assert images is not None
-    if cached := framework.score_split(model, preprocess, data, split):
-        return np.asarray(cached[0][indices])
-    loader = Loader(
-        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=indices,
-        shuffle=False, backend=framework.backend,
+    return Loader(
+        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=rows, shuffle=False,
+        backend=framework.backend,
     )  # fmt: skip
-    return _scores(framework, model, loader, None)[0]
 
 
 def _scores(
@@ -138,9 +150,14 @@ def _scores(
 
 def measure(
     model: Any, dataset: str | Path, options: Config, task: Config, split: str = "test",
-    name: str = "",
+    name: str = "", run: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it."""
+    """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it.
+
+    run: the run.json of its training on this dataset, which knows what was kept for validation.
+    """
+    if split not in SPLITS:
+        raise UsageError(f"there is no split {split!r}", f"choose one of {', '.join(SPLITS)}")
     about, data = model.zoo, open_dataset(dataset, options)
     ours, theirs = about.targets, data.targets
     answers = framework_of(about.entry).answers(about.entry, ours)
@@ -154,16 +171,23 @@ def measure(
         raise UsageError(f"{what}; {data.name} has {given or 'no labels'}")
     if named:
         data = replace(data, targets=ours)
-    images = data.split(split)
-    if images is None or not len(images) or (named and images.labels is None):
+    part, rows = "test" if split == "test" else "train", None
+    if run and part == "train" and run["dataset"]["digest"] == data.digest:
+        rows = data.parts(Recipe(**run["recipe"]))[split == "validation"]
+    elif split == "validation":
+        what = f"{name or about.source} does not say which images of {data.name} were kept back"
+        raise UsageError(f"{what} for validation", "a run says so, for the data of its training")
+    images = data.split(part)
+    count = 0 if images is None else len(images if rows is None else rows)
+    if not images or not count or (named and images.labels is None):
         hint = "--split train measures the images that it was trained on" * (split == "test")
         what = f"{data.name} has no {'labelled ' if named else ''}{split} split"
         raise UsageError(what, hint)
     how = about.preprocess, data, Recipe(task=task)
-    figures, _, ms = measure_model(about.entry, model, *how, split=split)
+    figures, _, ms = measure_model(about.entry, model, *how, split=part, rows=rows)
     if ms is not None:
         figures["inference_ms_per_image"] = round(ms, 4)
-    return {"dataset": data.name, "split": split, "images": len(images), **figures}
+    return {"dataset": data.name, "split": split, "images": count, **figures}
 
 
 def evaluate_run(
@@ -174,15 +198,19 @@ def evaluate_run(
     device: str = "auto",
     runs: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure a trained run again, on its own dataset or another one with the same classes."""
+    """Measure a trained run again, on its own dataset or another one with the same classes.
+
+    split: "test", "train" (what it was trained on) or "validation".
+    """
     weights = obtain(as_reference(reference), runs)
     located = weights.located
+    run = {} if dataset else located.run
     dataset, options = (dataset, {}) if dataset else (located.dataset, located.data_options)
     if not dataset:
         what = f"{located.name} does not say what it was trained on"
         raise UsageError(what, "--dataset NAME chooses the data")
     model = load_model(weights, device=device)
-    figures = measure(model, dataset, options, located.task_options, split, located.name)
+    figures = measure(model, dataset, options, located.task_options, split, located.name, run)
     return {"run": located.name, **figures}
 
 
