@@ -271,7 +271,8 @@ def _calibrated(job: Job, fitted: Fitted) -> tuple[Job, Fitted]:
     if answers is None:
         return job, fitted
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
-    outputs, _ = score(job.trainer, model, job.preprocess, data, "train", held_out)
+    loader = job.evaluation_loader(data.train, held_out, backend=job.trainer.backend)
+    outputs, _ = score(job.trainer, model, data, "train", loader)
     labels = data.train.labels[held_out]
     rare = [n for n, c in zip(data.classes, labels.sum(0, int), strict=True) if c < FEW]
     if rare:

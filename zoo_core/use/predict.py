@@ -82,18 +82,22 @@ def measure_model(
     The loss is the task's own, or else that of the answers. rows: only these images. scores: if
     known already.
     """
-    framework = framework_of(entry)
-    loader = _loader(framework, preprocess, data, split, rows)
+    images, framework = data.split(split), framework_of(entry)
+    assert images is not None
+    loader = Loader(
+        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=rows, shuffle=False,
+        backend=framework.backend,
+    )  # fmt: skip
     figures: dict[str, Any] = {}
     if entry.own_task:
         figures = framework.measure(entry, model, recipe, loader, data.targets)
     answers = framework.answers(entry, data.targets)
     if answers is None or answers.targets != data.targets:  # or answers of another question
         return figures, None, None
-    outputs, ms = score(framework, model, preprocess, data, split, rows, scores)
+    outputs, ms = score(framework, model, data, split, loader, scores)
     named: dict[str, Any] = {}
-    if loader.labels is not None:
-        labels = loader.labels[loader.indices]
+    if images.labels is not None:
+        labels = images.labels[loader.indices]
         for part in blocks(len(outputs), EVALUATION_BATCH):
             answers.add(outputs[part], labels[part])
         named = answers.summary() | answers.details(outputs, labels)
@@ -104,38 +108,15 @@ def measure_model(
 def score(
     framework: Framework,
     model: Any,
-    preprocess: Preprocess,
     data: Dataset,
     split: str,
-    rows: np.ndarray | None = None,
+    loader: Loader,
     known: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """Outputs of a split, or of some images, and milliseconds for each; perhaps from a cache."""
-    loader = _loader(framework, preprocess, data, split, rows)
-    if cached := framework.score_split(model, preprocess, data, split):
+    """Outputs of the images of a split that a loader has, from a cache where a framework has one,
+    and milliseconds for each. known: the outputs, of which one batch tells the time."""
+    if cached := framework.score_split(model, loader.preprocess, data, split):
         return cached[0][loader.indices], cached[1]
-    return _scores(framework, model, loader, known)
-
-
-def _loader(
-    framework: Framework,
-    preprocess: Preprocess,
-    data: Dataset,
-    split: str,
-    rows: np.ndarray | None,
-) -> Loader:
-    images = data.split(split)
-    assert images is not None
-    return Loader(
-        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=rows, shuffle=False,
-        backend=framework.backend,
-    )  # fmt: skip
-
-
-def _scores(
-    framework: Framework, model: Any, loader: Loader, known: np.ndarray | None
-) -> tuple[np.ndarray, float]:
-    """The scores of every image, and milliseconds for each; one batch tells them if known."""
     found: list[np.ndarray] = []
     seconds, images = 0.0, 0
     for batch in loader.epoch(0):
