@@ -9,10 +9,13 @@ import pytest
 from PIL import Image
 from support import ROOT, environment
 
+from zoo_core.testing.package import check_folder
+
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXAMPLES = ROOT / "docs" / "examples"
 EXAMPLE = EXAMPLES / "zoo-mixer"
 ENGINE = EXAMPLES / "zoo-ssh"
+TASK = EXAMPLES / "zoo-rotation"
 TRAINERS = [EXAMPLES / "zoo-knn", EXAMPLES / "zoo-sklearn"]
 
 
@@ -134,6 +137,12 @@ def test_a_strangers_one_file_package_appears_after_pip_install(core_venv, tmp_p
 
 
 @pytest.mark.slow
+def test_the_example_of_a_task_keeps_its_promises():
+    found = [(one.of, one.check, one.what) for one in check_folder(TASK) if one.state != "ok"]
+    assert not found
+
+
+@pytest.mark.slow
 def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(wheels, tmp_path):
     """Built, installed with what it asks for and nothing else, and checked there."""
     venv = Venv(tmp_path / "venv")
@@ -196,11 +205,21 @@ def test_the_tutorial_shows_the_code_of_the_example(line):
     assert line in (package / "mixer.py").read_text() + (package / "plugin.py").read_text()
 
 
+def test_the_walk_through_of_a_task_shows_the_code_of_the_example():
+    code = "".join((TASK / "zoo_rotation" / f).read_text() for f in ("plugin.py", "task.py"))
+    text = (ROOT / "docs" / "training.md").read_text()
+    walk = text[text.index("## Write a task") : text.index("## Write a trainer")]
+    shown = [line for block in walk.split("```")[1::2] for line in block.splitlines()[1:]]
+    assert len(shown) > 45
+    assert not [line for line in shown if line not in code]
+
+
 def test_the_walk_through_shows_the_code_of_the_example():
     package = EXAMPLES / "zoo-sklearn" / "zoo_sklearn"
     code = (package / "models.py").read_text() + (package / "trainer.py").read_text()
     text = (ROOT / "docs" / "training.md").read_text()
-    walk = text[text.index("## Write a trainer") : text.index("### 5.")]
+    start = text.index("## Write a trainer")
+    walk = text[start : text.index("### 5.", start)]
     shown = [line for block in walk.split("```")[1::2] for line in block.splitlines()[1:]]
     assert len(shown) > 15
     assert not [line for line in shown if line.strip() not in ("", "...") and line not in code]

@@ -50,7 +50,7 @@ def test_what_cannot_be_exported(run, numpy_run, tmp_path, monkeypatch):
 
 
 def test_a_file_that_says_something_else_is_not_kept(run, tmp_path, monkeypatch):
-    def wrong(model, images, path):
+    def wrong(model, images, path, about):
         path.write_bytes(b"wrong")
         return [np.ones((len(images), 10), np.float32)]
 

@@ -152,6 +152,10 @@ MISTAKES = [
     of("code", "evaluate-draws-at-random", ("evaluate", "random"),
        CODE, ("        error = (", "        codes = codes + codes.clone().normal_()\n"
               "        error = (")),
+    of("code", "plot-is-not-a-figure", ("plots", "figure"),
+       CODE, ("    def evaluate(", "    def plots(self, model, batches):\n"
+              '        return {"codes": model.encoder(next(batches).images)}\n\n'
+              "    def evaluate(")),
     # ------------------------------------------------------------ datasets
     of("dots", "labels-from-1", ("label", "2 classes"),
        DOTS, ("labels = np.arange(100) % 2", "labels = np.arange(100) % 2 + 1"),
@@ -294,7 +298,7 @@ def importable(site: Path) -> Iterator[None]:
         sys.path.remove(str(site))
         os.environ["PYTHONPATH"] = before
         for name in set(sys.modules) - modules:
-            if name.startswith(("zoo_gaze", "zoo_code", "zoo_dots", "zoo_sums")):
+            if name.startswith(("zoo_gaze", "zoo_code", "zoo_dots", "zoo_sums", "zoo_rotation")):
                 del sys.modules[name]
         load_plugins.cache_clear(), registry.cache_clear()
 

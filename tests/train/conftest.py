@@ -23,7 +23,7 @@ def make_job(tmp_path: Path) -> Callable[..., Any]:
     from zoo_core.data.datasets import open_dataset
     from zoo_core.runs.run import new_run
     from zoo_core.spec.settings import override
-    from zoo_core.train.builder import fit_to_data, parts_of
+    from zoo_core.train.builder import fit_to_data
     from zoo_core.train.display import Display
     from zoo_core.train.job import Events, Job, trainer_of
 
@@ -36,7 +36,7 @@ def make_job(tmp_path: Path) -> Callable[..., Any]:
         run = new_run(tmp_path / "runs", entry.name, data.name)
         run.write({"format": 1, "status": "running"})
         return Job(
-            entry, trainer_of(entry), config, data, parts_of(data, recipe), recipe, preprocess,
+            entry, trainer_of(entry), config, data, data.parts(recipe), recipe, preprocess,
             Events(display.warn), display, "cpu", run=run,
         )  # fmt: skip
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from fixtures import kills
 from train.test_resume import DRIVER
 
@@ -11,6 +12,7 @@ import zoo
 from zoo_core.train.job import trainer_of
 from zoo_core.train.runner import train
 from zoo_core.tune.report import table_of
+from zoo_core.use.predict import measure
 
 SMALL = {"train_size": 160, "test_size": 40, "image_size": 16}
 
@@ -56,6 +58,24 @@ def test_measuring_again_gives_the_same_figures(trained):
         assert again[name] == (pytest.approx(value) if isinstance(value, float) else value)
 
 
+def test_train_and_validation_are_the_images_of_the_run(trained):
+    _, result = trained
+    for split, count in (("train", 128), ("validation", 32)):
+        assert zoo.evaluate(result.path, split=split)["images"] == count
+    again, last = zoo.evaluate(result.path, split="validation"), result.run.metrics()[-1]
+    assert again["loss"] == pytest.approx(last["validation_loss"], rel=1e-4)
+    with pytest.raises(zoo.ZooError, match="there is no split 'val'"):
+        zoo.evaluate(result.path, split="val")
+
+
+def test_a_threshold_of_few_images_is_a_remark(trained):
+    labels, result = trained
+    remarks = result.run.read()["result"].get("remarks", [])
+    told = [remark for remark in remarks if "fewer than 20 validation images have" in remark]
+    assert len(told) == (labels == "classes")
+    assert not told or "have circle and 10 other classes" in told[0]
+
+
 def test_answers_are_in_the_words_of_the_labels(trained, zoo_here):
     labels, result = trained
     data = zoo.open_dataset("synthetic", {**SMALL, "labels": labels})
@@ -81,16 +101,57 @@ def test_answers_are_in_the_words_of_the_labels(trained, zoo_here):
 def test_they_are_published_and_loaded_with_all_that_an_answer_needs(trained, zoo_here, tmp_path):
     labels, result = trained
     done = zoo_here("publish", str(result.path), "--to", f"file:{tmp_path / 'shared'}", "--json")
-    model, before = zoo.load(json.loads(done.stdout)["source"]), zoo.load(result.path)
+    source = json.loads(done.stdout)["source"]
+    model, before = zoo.load(source), zoo.load(result.path)
     assert model.zoo.targets == before.zoo.targets and model.zoo.targets.mean
     images = zoo.open_dataset("synthetic", {**SMALL, "labels": labels}).test.images[:4]
     assert zoo.predict(model, images) == zoo.predict(before, images)
+    with pytest.raises(zoo.ZooError, match="does not say which images of synthetic were kept back"):
+        measure(model, "synthetic", {**SMALL, "labels": labels}, {}, "validation")
     (card,) = (tmp_path / "shared").rglob("README.md")
     text = card.read_text()
     if labels == "numbers":  # which the Hub has no name for
         assert "pipeline_tag" not in text and "numbers: x (pixels)" in text
     else:
         assert 'pipeline_tag: "image-classification"' in text and "11 classes, any number" in text
+
+
+def test_an_exported_file_alone_says_what_its_outputs_mean(trained, zoo_here, tmp_path):
+    import onnxruntime
+
+    labels, result = trained
+    images = zoo.open_dataset("synthetic", {**SMALL, "labels": labels}).test.images[:3]
+    zoo_here("export", str(result.path), "-o", "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    about = json.loads(session.get_modelmeta().custom_metadata_map["zoo"])
+    targets, prepare = about["targets"], about["preprocess"]
+    given = (images / 255 - prepare["mean"]) / prepare["std"]
+    given = given.transpose(0, 3, 1, 2).astype(np.float32)
+    (outputs,) = session.run(None, {"images": given})
+    for row, said in zip(outputs, zoo.predict(result.path, images, top=11), strict=True):
+        if labels == "classes":
+            assert about["task"] == "multilabel" and "sigmoid" in about["outputs"]
+            likely = dict(zip(about["classes"], 1 / (1 + np.exp(-row)), strict=True))
+            assert likely == pytest.approx(dict(said.classes), abs=1e-4)
+            limits = zip(likely.items(), targets["thresholds"], strict=True)
+            chosen = {name for (name, value), limit in limits if value >= limit}
+            assert chosen == set(said.answer["chosen"])
+        else:
+            assert about["task"] == "regression" and "times its std" in about["outputs"]
+            numbers = row * targets["std"] + targets["mean"]
+            told = [(one["name"], one["unit"]) for one in said.answer["numbers"]]
+            assert told == list(zip(targets["names"], targets["units"], strict=True))
+            wanted = [one["value"] for one in said.answer["numbers"]]
+            assert numbers == pytest.approx(wanted, abs=1e-3)
+
+
+def test_a_torch_program_says_the_same_as_the_onnx_file(trained, zoo_here, tmp_path):
+    _, result = trained
+    zoo_here("export", str(result.path), "-o", "model.pt2")
+    inside = {"zoo.json": ""}
+    torch.export.load(tmp_path / "model.pt2", extra_files=inside)
+    model = zoo.load(result.path)
+    assert json.loads(inside["zoo.json"]) == json.loads(json.dumps(model.zoo.to_dict()))
 
 
 def test_a_search_has_no_column_for_what_no_trial_has(tmp_path):
@@ -143,8 +204,6 @@ def test_data_with_other_labels_is_refused(trained):
     labels, result = trained
     other = {"classes": "numbers", "numbers": "classes"}[labels]
     with pytest.raises(zoo.ZooError, match="has other "):
-        from zoo_core.use.predict import measure
-
         measure(zoo.load(result.path), "synthetic", {**SMALL, "labels": other}, {})
 
 

@@ -30,7 +30,8 @@ STEPS = 8  # of an interpolation
 @run_argument
 @click.option("--dataset", default="",
               help="Evaluate on this dataset instead; the run must know its classes.")  # fmt: skip
-@click.option("--split", type=click.Choice(["test", "train"]), default="test", show_default=True)
+@click.option("--split", type=click.Choice(["test", "validation", "train"]), default="test",
+              show_default=True)  # fmt: skip
 @set_option("An option of the data, such as data.seed=1.", "OPTION=VALUE")
 @device_option
 @runs_option
@@ -41,6 +42,7 @@ def evaluate_command(
     """Measure a trained run: loss, accuracy and the other metrics of its task.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
+    Of a run, train are the images that it was trained on, without those kept for validation.
     Another folder may lack some of the classes. Without train and test folders it is measured
     whole.
 
@@ -239,7 +241,8 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
     """Write a trained model as ONNX or as a torch program.
 
     REF is a run or weights. The written file is run on a few images and compared with the model;
-    it is kept only if both agree. Its input is the output of the model's preprocessing.
+    it is kept only if both agree. Its input is the output of the model's preprocessing. The file
+    says which task it is for, what its outputs mean, and how images are prepared.
 
     Examples:
       zoo export cnn.cifar10 -o cnn.onnx
@@ -249,7 +252,8 @@ def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
 
     model = load(reference, runs=runs)
     entry = model.zoo.entry
-    difference = framework_of(entry).export(entry, model, probes(model), output)
+    about = model.zoo.to_dict()
+    difference = framework_of(entry).export(entry, model, probes(model), output, about)
     used = output.stat().st_size
     document = {"file": output, "bytes": used, "largest_difference": difference}
     return Answer(document, f"{output}  {size(used)}  largest difference {difference:.1e}")

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.images import Form, fit_image
 from zoo_core.data.sources import Arrays
-from zoo_core.data.targets import digest_of_targets, read_targets
+from zoo_core.data.targets import digest_of_targets, read_targets, strata
 from zoo_core.io.errors import DataError
 from zoo_core.spec.answers import CLASS, Targets
 from zoo_core.spec.entries import DatasetEntry
+from zoo_core.spec.recipe import Recipe
 
 NAMES = ("train_images", "train_labels", "test_images", "test_labels")
 
@@ -73,6 +75,14 @@ class Dataset:
     def split(self, name: str) -> Split | None:
         """The split called "train" or "test"; None where the dataset does not have it."""
         return {"train": self.train, "test": self.test}[name]
+
+    def parts(self, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+        """Indices into the training split: what is trained on, what is kept for validation."""
+        labels = strata(self.train.labels)
+        indices = subset_indices(len(self.train), recipe.subset, recipe.seed, labels)
+        if not recipe.validation_fraction:
+            return indices, indices[:0]
+        return train_validation(indices, recipe.validation_fraction, recipe.seed, labels)
 
 
 def new_dataset(

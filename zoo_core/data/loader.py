@@ -27,9 +27,9 @@ class Batch:
     """One step's images, as arrays of the backend."""
 
     images: Any  # float32 (B, c, h, w), normalised
-    labels: Any  # int64 (B,), or None where the split has none
+    labels: Any  # int64 (B,); uint8 (B, classes) of several; float32 (B, k) of numbers; or None
     indices: np.ndarray  # int64 (B,), which images of the split
-    mixed_labels: Any = None  # int64 (B,): labels of what MixUp or CutMix mixed in
+    mixed_labels: Any = None  # labels of what MixUp or CutMix mixed in
     weight: Any = None  # float32 (B,): the share of `labels`; the rest is that of `mixed_labels`
 
     def __len__(self) -> int:

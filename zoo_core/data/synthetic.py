@@ -52,13 +52,14 @@ def synthetic(
     train_size: int = 2000,
     test_size: int = 500,
     seed: int = 0,
-    labels: str = CLASS,
+    labels: str | None = CLASS,
 ) -> dict[str, Any]:
     """The target of the dataset entry `synthetic`.
 
     labels: the form (class), the form and whether it is darker than the ground (classes), where it
     is and how large (numbers), or none; the images are the same.
     """
+    labels = labels or NONE  # `--set data.labels=none` is Python's None
     check_rules("synthetic", locals(), RULES)
     arrays: dict[str, Any] = {"classes": CLASSES[:classes]}
     if labels == SEVERAL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -51,11 +52,10 @@ def draw_numbers(
 ) -> None:
     """For each number a panel of predicted against true, and one of the errors."""
     count = min(len(targets.names), MOST)
-    units = targets.units or ("",) * len(targets.names)
     figure, panels = look.new_figure(3.6 * count, 6.2, title, count, 2)
     some = np.random.default_rng(0).permutation(len(labels))[:DOTS]
-    for i in range(count):
-        name = targets.names[i] + (f" ({units[i]})" if units[i] else "")
+    for i, (name, unit) in enumerate(islice(targets.with_units(), count)):
+        name += f" ({unit})" if unit else ""
         true, said = labels[some, i], values[some, i]
         scatter, errors = panels[i], panels[count + i]
         scatter.scatter(true, said, s=8, alpha=0.45, color=look.COLOURS[0], linewidths=0)

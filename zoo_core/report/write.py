@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
 from zoo_core.data.datasets import open_dataset
+from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.sheets import first_page, write_sheet
 from zoo_core.io.console import typed
 from zoo_core.io.errors import UnknownName, ZooError, os_errors
@@ -27,6 +30,9 @@ from zoo_core.report.text import PLOTS, SHOWN, Facts, markdown, surest_mistakes
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import class_scores, curves_of, final_scores, reading, summarize
 from zoo_core.spec.answers import CLASS, CLASSES, Targets
+from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.framework import framework_of
+from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.use.generate import sampler_of, to_pixels
 from zoo_core.use.load import as_input, capability, load
@@ -116,7 +122,8 @@ class Plotter:
         self.draw_predictions()
         self.draw_model()
         for file in self.folder.glob("*.png"):
-            if first_page(file.name) in PLOTS and file.name not in self.drawn:
+            ours = first_page(file.name) in PLOTS or file.name.startswith("task-")
+            if ours and file.name not in self.drawn:
                 file.unlink()
         return self.drawn
 
@@ -144,8 +151,8 @@ class Plotter:
             if scores := class_scores(classes, facts.confusion):
                 self.draw("classes.png", plots.draw_classes, scores, f"{title}: accuracy per class")
 
-    def test_split(self, count: int | None = None) -> Split:
-        """The test split that the run was measured on, and no other; count: its images."""
+    def opened(self) -> Dataset:
+        """The dataset of the run, and no other."""
         data, dataset = self.facts.document["dataset"], self.dataset
         if dataset is None:
             options = data.get("options") or {}
@@ -155,11 +162,19 @@ class Plotter:
                 raise
             except Exception as error:  # a dataset may be a plugin's code, and raise anything
                 raise ZooError(f"the dataset cannot be opened: {describe(error)}") from error
-        if dataset.test is None:
-            raise ZooError(f"{data['reference']} has no test set")
-        if dataset.digest != data.get("digest") or count not in (None, len(dataset.test)):
+        if dataset.digest != data.get("digest"):
             raise ZooError(f"{data['reference']} has changed since the run")
-        return dataset.test
+        self.dataset = dataset
+        return dataset
+
+    def test_split(self, count: int | None = None) -> Split:
+        """The test split that the run was measured on; count: its images."""
+        test = self.opened().test
+        if test is None:
+            raise ZooError(f"{self.facts.summary.dataset} has no test set")
+        if count not in (None, len(test)):
+            raise ZooError(f"{self.facts.summary.dataset} has changed since the run")
+        return test
 
     def draw_predictions(self) -> None:
         """A grid of some predictions and one of the surest mistakes."""
@@ -209,7 +224,8 @@ class Plotter:
         except UnknownName:
             return  # the files of the run have told all that can be told without its plugin
         able = [name for name in NEEDED if name in entry.capabilities]
-        if not able or not facts.result or not facts.run.model_file.exists():
+        wanted = able or entry.own_task
+        if not wanted or not facts.result or not facts.run.model_file.exists():
             return
         try:
             model = load(facts.run.path.absolute())
@@ -217,7 +233,7 @@ class Plotter:
                 sheet, title = sampler_of(model).sheet(), f"{facts.title}: samples"
                 how = {"columns": COLUMNS, "title": title}
                 self.draw("samples.png", write_sheet, sheet.images, sheet.names, **how)
-            if facts.document["dataset"].get("test") and able != ["generate"]:
+            if facts.document["dataset"].get("test") and {*able} - {"generate"}:
                 split = self.test_split()
                 if "reconstruct" in able:
                     title = f"{facts.title}: images of the test set, each above its reconstruction"
@@ -226,9 +242,25 @@ class Plotter:
                     self.draw("reconstructions.png", write_sheet, images, **how)
                 if "latent" in able:
                     self.draw_latent(model, split)
+            if entry.own_task:
+                self.draw_task(entry, model)
         except Exception as error:  # a capability is a plugin's code, and may raise anything
             told = str(error) if isinstance(error, ZooError) else describe(error)
             facts.remarks.append(f"The plots of the model are left out: {told}.")
+
+    def draw_task(self, entry: ModelEntry, model: Any) -> None:
+        """What the task of a plugin adds."""
+        from zoo_core.report import look
+
+        data, framework = self.opened(), framework_of(entry)
+        loader = Loader(
+            data.test or data.train, batch_size=EVALUATION_BATCH, preprocess=model.zoo.preprocess,
+            shuffle=False, backend=framework.backend,
+        )  # fmt: skip
+        how = Recipe(**self.facts.document["recipe"]), loader, self.facts.targets
+        for name, figure in framework.plots(entry, model, *how).items():
+            file = f"task-{re.sub(r'[^a-z0-9]+', '-', name.lower())}.png"
+            self.draw(file, partial(look.save, figure))
 
     def draw_latent(self, model: Any, split: Split) -> None:
         """t-SNE of the codes, coloured by true and by predicted class."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -54,10 +54,13 @@ class Targets:
     def classes(self) -> tuple[str, ...]:
         return self.names if self.kind in (CLASS, CLASSES) else ()
 
+    def with_units(self) -> Iterator[tuple[str, str]]:
+        """The name of each number and its unit."""
+        return zip(self.names, self.units or ("",) * len(self.names), strict=True)
+
     def __str__(self) -> str:
         if self.kind == NUMBERS:
-            units = self.units or ("",) * len(self.names)
-            told = (f"{n} ({u})" if u else n for n, u in zip(self.names, units, strict=True))
+            told = (f"{name} ({unit})" if unit else name for name, unit in self.with_units())
             return f"numbers: {', '.join(told)}"
         several = ", any number of them for an image" if self.kind == CLASSES else ""
         return f"{len(self.names)} classes{several}" if self.names else "no labels"
@@ -130,6 +133,7 @@ class Answers(ABC):
 
     task: ClassVar[str]  # the built-in task that trains such models
     kinds: ClassVar[tuple[str, ...]]  # what such models are for
+    outputs: ClassVar[str] = ""  # what they are, for programs that read an exported file
     figures: Mapping[str, Figure]  # of `summary` and `details`; the first after loss ranks models
 
     def __init__(self, targets: Targets) -> None:
@@ -174,6 +178,7 @@ class ClassAnswers(Answers):
     """One class out of several: outputs are logits."""
 
     task, kinds = "classification", ("classification",)
+    outputs = "logits: softmax makes them the probabilities of the classes"
     figures = {
         "loss": Figure("nats", "lower"),
         "accuracy": Figure("%", "higher"),
@@ -237,6 +242,10 @@ class ClassesAnswers(Answers):
     """Any number of classes: outputs are logits, each of its own question."""
 
     task, kinds = "multilabel", ("classification",)
+    outputs = (
+        "logits: the sigmoid of each is the probability of its class, which an image has from the "
+        "threshold of the class on, or 0.5 where there are none"
+    )
     figures = {
         "loss": Figure("nats", "lower"),
         "map": Figure("%", "higher"),
@@ -263,40 +272,34 @@ class ClassesAnswers(Answers):
 
     def summary(self) -> dict[str, float]:
         """The loss of a question, and means over the classes that occur."""
-        found = self._per_class()
-        means = {name: float(np.mean(found[name])) for name in ("f1", "precision", "recall")}
-        return {"loss": float(self.sums[0] / max(1, self.sums[1])), **means}
+        found = self._per_class().values()
+        result = {"loss": float(self.sums[0] / max(1, self.sums[1]))}
+        for figure in ("f1", "precision", "recall"):
+            result[figure] = float(np.mean([one[figure] for one in found] or [0.0]))
+        return result
 
     def details(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
         """Precision, recall, F1 and average precision of every class, and the mean of the last."""
-        precise = {
-            name: average_precision(outputs[:, i], labels[:, i])
-            for i, name in enumerate(self.targets.names)
-            if labels[:, i].any()
-        }
-        found, names = self._per_class(), self._occurring()
         per_class: dict[str, Any] = dict.fromkeys(self.targets.names)
-        for place, name in enumerate(names):
-            per_class[name] = {figure: float(found[figure][place]) for figure in found} | {
-                "average_precision": precise[name]
-            }
-        return {"map": float(np.mean([*precise.values()] or [0.0])), "per_class": per_class}
+        precise = []
+        for name, found in self._per_class().items():
+            i = self.targets.names.index(name)
+            precise.append(average_precision(outputs[:, i], labels[:, i]))
+            per_class[name] = found | {"average_precision": precise[-1]}
+        return {"map": float(np.mean(precise or [0.0])), "per_class": per_class}
 
-    def _occurring(self) -> list[str]:
-        there = self.sums[2 + 2 * self.size :] > 0
-        return [name for name, occurs in zip(self.targets.names, there, strict=True) if occurs]
-
-    def _per_class(self) -> dict[str, np.ndarray]:
+    def _per_class(self) -> dict[str, dict[str, float]]:
         """Of the classes that occur. One that is never said has no precision: it counts as 0."""
-        right, said, true = self.sums[2:].reshape(3, self.size)
-        right, said, true = (values[true > 0] for values in (right, said, true))
-        if not len(true):
-            return {name: np.zeros(1) for name in ("f1", "precision", "recall", "images")}
+        counts = self.sums[2:].reshape(3, self.size).tolist()
         return {
-            "f1": 2 * right / (said + true),
-            "precision": right / np.maximum(said, 1),
-            "recall": right / true,
-            "images": true,
+            name: {
+                "f1": 2 * right / (said + true),
+                "precision": right / max(said, 1),
+                "recall": right / true,
+                "images": true,
+            }
+            for name, right, said, true in zip(self.targets.names, *counts, strict=True)
+            if true
         }
 
     def values(self, outputs: np.ndarray) -> np.ndarray:
@@ -326,12 +329,14 @@ class NumberAnswers(Answers):
     """Numbers: outputs are standardised, and come back in their units."""
 
     task, kinds = "regression", ("regression",)
+    outputs = "standardised numbers: each times its std, plus its mean, is in its unit"
 
     def __init__(self, targets: Targets) -> None:
         super().__init__(targets)
         self.figures = {"loss": Figure("", "lower"), "r2": Figure("", "higher")}
-        units = targets.units or ("",) * self.size
-        for name, unit in zip(targets.names, units, strict=True):
+        self._mean = np.array(targets.mean or (0.0,) * self.size)
+        self._std = np.array(targets.std or (1.0,) * self.size)
+        for name, unit in targets.with_units():
             self.figures |= {
                 self._called("r2", name): Figure("", "higher"),
                 self._called("mae", name): Figure(unit, "lower"),
@@ -354,14 +359,6 @@ class NumberAnswers(Answers):
     def standardised(self, labels: np.ndarray) -> np.ndarray:
         return np.asarray((labels.astype(np.float64) - self._mean) / self._std)
 
-    @property
-    def _mean(self) -> np.ndarray:
-        return np.array(self.targets.mean or (0.0,) * self.size)
-
-    @property
-    def _std(self) -> np.ndarray:
-        return np.array(self.targets.std or (1.0,) * self.size)
-
     def summary(self) -> dict[str, float]:
         """Mean squared error of the standardised numbers; R2 and absolute error of each."""
         count = max(1.0, float(self.sums[1]))
@@ -378,9 +375,8 @@ class NumberAnswers(Answers):
         return np.asarray(outputs.astype(np.float64) * self._std + self._mean)
 
     def answer(self, row: np.ndarray, top: int) -> dict[str, Any]:
-        units = self.targets.units or ("",) * self.size
-        every = zip(self.targets.names, map(float, row), units, strict=True)
-        return {"numbers": [{"name": n, "value": value, "unit": unit} for n, value, unit in every]}
+        every = zip(self.targets.with_units(), map(float, row), strict=True)
+        return {"numbers": [{"name": n, "value": v, "unit": unit} for (n, unit), v in every]}
 
     def words(self, answer: Mapping[str, Any]) -> tuple[str, ...]:
         every = answer["numbers"]

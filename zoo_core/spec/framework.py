@@ -169,6 +169,12 @@ class Framework(ABC):
         """
         raise OptionError(f"trainer {entry.trainer!r} has no tasks of plugins")
 
+    def plots(
+        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Any, targets: Targets
+    ) -> Mapping[str, Any]:
+        """Figures of matplotlib by name, which a task of a plugin adds to the report."""
+        return {}
+
     def answers(self, entry: ModelEntry, targets: Targets) -> Answers | None:
         """What outputs of `predict_batch` mean, a zoo.Answers; None: they answer nothing.
 
@@ -184,8 +190,13 @@ class Framework(ABC):
         answers = self.answers(entry, targets)
         return answers.figures if answers else {}
 
-    def export(self, entry: ModelEntry, model: Any, images: Any, path: Path) -> float:
-        """Write a model for other programs; by how much its answers on the images then differ."""
+    def export(
+        self, entry: ModelEntry, model: Any, images: Any, path: Path, about: Mapping[str, Any]
+    ) -> float:
+        """Write a model for other programs; by how much its answers on the images then differ.
+
+        about: what the file must say, as JSON: task, classes, what outputs are, preprocessing.
+        """
         raise UsageError(
             f"model {entry.name!r} cannot be exported: {entry.framework} has no such format"
         )

@@ -4,12 +4,13 @@ model small, and raises a Finding. What only one framework can check is named by
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -165,13 +166,14 @@ def check_shapes(name: str, **options: Any) -> None:
         try:
             config = spec.check_options(entry, {**options, **classes, **other})
             model = framework.build(entry, config)
-            if not framework.answers(entry, ONE) or not framework.describe(model).total:
+            answers = framework.answers(entry, ONE)
+            if not answers or not framework.describe(model).total:
                 return  # it is empty until it is fitted: check_training looks at it then
             scores = framework.predict_batch(model, _images(entry, config))
         except Exception as error:
             fix = "use num_classes, in_channels and image_size where a size is written as a number"
             raise _broken(f"{name} with {said}", entry, error, fix) from error
-        _judge(f"{name} with {said}", entry, scores, (IMAGES, COUNT))
+        _judge(f"{name} with {said}", entry, scores, (IMAGES, answers.size))
 
 
 def _images(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
@@ -329,17 +331,20 @@ def check_task(name: str, **options: Any) -> None:
     called: list[str] = []
     batch = next(iter(job.training_loader(backend=backend).epoch(0)))
 
-    def measured(times: int) -> dict[str, float]:
-        """Figures of a few images, so many times over."""
+    def asked(method: Callable[..., Any], times: int = 1) -> Any:
+        """What a method says of a few images, so many times over."""
         indices = np.tile(np.arange(8), times)
         loader = job.evaluation_loader(job.dataset.train, indices, backend=backend)
-        return job.trainer.measure(entry, model, job.recipe, loader, targets)
+        return method(entry, model, job.recipe, loader, targets)
 
+    measure, plots = job.trainer.measure, {}
     try:
         figures = task.step(batch, lambda optimizer, loss: called.append(optimizer))
-        one, again, twice = measured(1), measured(1), measured(2)
+        one, again, twice = asked(measure), asked(measure), asked(measure, 2)
+        if importlib.util.find_spec("matplotlib"):
+            plots = asked(job.trainer.plots)
     except Exception as error:
-        raise _broken(f"a step or an evaluation of {entry.task}", entry, error) from error
+        raise _broken(f"a step, an evaluation or a plot of {entry.task}", entry, error) from error
     what = ""
     if not called or any("loss" not in (given or ()) for given in (figures, one)):
         what = "updates nothing in step" if not called else "gives no loss in step or evaluate"
@@ -350,6 +355,9 @@ def check_task(name: str, **options: Any) -> None:
     elif one["loss"] and math.isclose(twice["loss"], 2 * one["loss"], rel_tol=1e-3):
         what = "gives twice the loss in evaluate for the same images twice: a sum"
         fix = "give the mean over images: add up sums and counts, and divide after sum_over"
+    elif not all(hasattr(plot, "savefig") for plot in dict(plots).values()):
+        what = "gives plots that are not figures of matplotlib"
+        fix = 'give {"NAME": figure} in plots, each made with matplotlib.figure.Figure()'
     elif not task.needs or NONE in task.needs:
         try:
             task.step(replace(batch, labels=None), lambda optimizer, loss: None)
@@ -378,9 +386,9 @@ def check_training(name: str, **options: Any) -> None:
             ) from error
         again, model = evaluate_run(str(result.path)), load(result.path)
         kept = read_tensors(result.run.model_file)
-    if framework_of(entry).answers(entry, model.zoo.targets):
+    if answers := framework_of(entry).answers(entry, model.zoo.targets):
         scores = framework_of(entry).predict_batch(model, images := probes(model))
-        _judge(name, entry, scores, (len(images), len(model.zoo.targets.names)))
+        _judge(name, entry, scores, (len(images), answers.size))
     plain = framework_of(entry).backend == "numpy" and hasattr(model, "state_dict")
     held = model.state_dict() if plain else {}
     other = [key for key in held if key in kept and not np.array_equal(held[key], kept[key])]

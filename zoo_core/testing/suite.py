@@ -124,7 +124,10 @@ def outcomes(made: Iterable[Check]) -> Iterator[Outcome]:
             state, said = "found", (finding.what, finding.why, finding.fix)
         except Exception as error:
             why = "what it looks at cannot be used as the zoo uses it"
-            state, said = "found", (f"it raised {describe(error)}", why, "correct that first")
+            state, said = (
+                "found",
+                (f"it raised {describe(error)}".rstrip("."), why, "correct that first"),
+            )
         seconds = round(time.perf_counter() - started, 3)
         yield Outcome(check.of, check.name, state, *said, seconds=seconds)
         if state == "found":

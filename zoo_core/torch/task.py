@@ -145,6 +145,14 @@ class Task(ABC):
         """Work that is left after the last epoch, on the training images as they are. It may change
         tensors of the model; done again, it must give the same ones."""
 
+    def plots(self, model: nn.Module, batches: Iterator[Batch]) -> Mapping[str, Any]:
+        """What the report shows besides: figures of matplotlib by name.
+
+        batches: of the test images, or of the training images where there are none; take as many
+        as a plot needs. The plot NAME becomes pictures/task-NAME.png.
+        """
+        return {}
+
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         """Sentences for the report about what went wrong, from the lines of metrics.jsonl."""
         return []

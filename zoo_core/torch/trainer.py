@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,8 +97,10 @@ class TorchTrainer(Trainer):
             self.load_state(model, tensors)
         return model.to(choose_device(device), wanted if dtype else None).eval()
 
-    def export(self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path) -> float:
-        """Write a model and return by how much the written one differs on the images."""
+    def export(
+        self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path, about: Config
+    ) -> float:
+        """`about` is the metadata `zoo` of an ONNX file, or the extra file zoo.json of a .pt2."""
         if path.suffix == ".onnx":
             for package in ("onnx", "onnxscript", "onnxruntime"):
                 if importlib.util.find_spec(package) is None:
@@ -109,7 +112,7 @@ class TorchTrainer(Trainer):
                 written = folder / path.name
                 with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
                     warnings.simplefilter("ignore")  # of the exporter, about itself
-                    difference = _difference(expected, _written(model, images, written))
+                    difference = _difference(expected, _written(model, images, written, about))
                 written.replace(path)
                 return difference
         except OSError as error:
@@ -158,18 +161,17 @@ class TorchTrainer(Trainer):
 
     @torch.inference_mode()
     def measure(
-        self,
-        entry: ModelEntry,
-        model: Any,
-        recipe: Recipe,
-        loader: Loader,
-        targets: Targets,
+        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Loader, targets: Targets
     ) -> dict[str, float]:
         task = find_task(entry, targets)(model.eval(), recipe, targets)
-        batches, device = loader.epoch(0), next(model.parameters()).device
-        if device.type != "cpu":  # where the loader makes them
-            batches = (_moved(batch, device) for batch in batches)
-        return task.evaluate(model, batches, lambda sums: sums)
+        return task.evaluate(model, _batches(model, loader), lambda sums: sums)
+
+    @torch.inference_mode()
+    def plots(
+        self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Loader, targets: Targets
+    ) -> Mapping[str, Any]:
+        task = find_task(entry, targets)(model.eval(), recipe, targets)
+        return task.plots(model, _batches(model, loader))
 
     @torch.inference_mode()
     def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:
@@ -179,23 +181,28 @@ class TorchTrainer(Trainer):
         return logits.float().cpu().numpy()
 
 
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    labels = None if batch.labels is None else batch.labels.to(device)
-    return replace(batch, images=batch.images.to(device), labels=labels)
+def _batches(model: nn.Module, loader: Loader) -> Iterator[Batch]:
+    """The images of a loader, which makes them on the CPU, where the model is."""
+    device = next(model.parameters()).device
+    for batch in loader.epoch(0):
+        labels = None if batch.labels is None else batch.labels.to(device)
+        yield replace(batch, images=batch.images.to(device), labels=labels)
 
 
-def _written(model: nn.Module, images: Tensor, path: Path) -> list[np.ndarray]:
+def _written(model: nn.Module, images: Tensor, path: Path, about: Config) -> list[np.ndarray]:
     """Write the model, and give the answers of what was written."""
     # AUTO: any number of images, unless the model itself insists on this one.
     shapes = ({0: torch.export.Dim.AUTO},)
     program = torch.export.export(model, (images,), dynamic_shapes=shapes, strict=False)
     if path.suffix != ".onnx":
-        torch.export.save(program, path)
+        torch.export.save(program, path, extra_files={"zoo.json": json.dumps(about)})
         return _answers(torch.export.load(path).module(), images)
     import onnxruntime
 
-    names = ["images"]
-    torch.onnx.export(program, (), str(path), input_names=names, external_data=False, verbose=False)
+    written = torch.onnx.export(program, (), input_names=["images"], verbose=False)
+    assert written is not None
+    written.model.metadata_props["zoo"] = json.dumps(about)
+    written.save(path, external_data=False)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     return list(session.run(None, {"images": images.numpy()}))
 

@@ -21,10 +21,8 @@ from zoo_core import __version__
 from zoo_core.data.augment import parse_augment
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import find_dataset, open_dataset
-from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.images import FITS
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.data.targets import strata
 from zoo_core.io.errors import DataError, UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.runs.run import FORMAT, Directory, Run
@@ -52,7 +50,7 @@ def follow_data(
 
     asked: the fields that a person has set, and "recipe" where that was named.
     """
-    images = len(parts_of(data, recipe)[0])
+    images = len(data.parts(recipe)[0])
     updates, few = trainer_of(entry).updates(recipe, images), entry.recipes.get(FEW_IMAGES)
     if updates is None or updates >= ENOUGH:
         return ""
@@ -72,7 +70,7 @@ def spare_tests(
     entry: ModelEntry, recipe: Recipe, asked: Collection[str], data: Dataset, say: Say
 ) -> Recipe:
     """The recipe, with no more test images between epochs than an epoch trains on; that is said."""
-    images, tests = len(parts_of(data, recipe)[0]), len(data.test or ())
+    images, tests = len(data.parts(recipe)[0]), len(data.test or ())
     left_open = "evaluate_subset" in honoured(trainer_of(entry)) and "evaluate_subset" not in asked
     if not left_open or recipe.evaluate_subset != 1 or recipe.epochs == 1 or not 1 < images < tests:
         return recipe
@@ -118,8 +116,7 @@ def build_job(
     """
     trainer, events = trainer_of(entry), Events(display.warn)
     refuse_ignored(entry, trainer, recipe)
-    check_classes(data)
-    parts = parts_of(data, recipe)
+    parts = data.parts(recipe)
     if (labels := data.train.labels) is not None:
         data = replace(data, targets=data.targets.fitted(labels[parts[0]]))
     if run:
@@ -164,15 +161,6 @@ def check_classes(data: Dataset) -> None:
         raise DataError(what, "add some, or remove the class from the test images")
 
 
-def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
-    """Indices into the training split: what is trained on, what is kept for validation."""
-    labels = strata(data.train.labels)
-    indices = subset_indices(len(data.train), recipe.subset, recipe.seed, labels)
-    if not recipe.validation_fraction:
-        return indices, indices[:0]
-    return train_validation(indices, recipe.validation_fraction, recipe.seed, labels)
-
-
 def open_data(
     entry: ModelEntry, recipe: Recipe, reference: str | Path, say: Callable[[str], None]
 ) -> tuple[Dataset, Recipe]:
@@ -189,6 +177,7 @@ def open_data(
         needed = [wanted.get("size", 0), wanted.get("resize", 0), *(w.stored for w in words)]
         data_options = {"image_size": max(needed) or None, **data_options}
     data = open_dataset(reference, data_options, fit=fit, report=say)
+    check_classes(data)
     told = {"fit": fit} if fit != FITS[0] else {}
     if originals:
         data_options |= {"image_size": data.image_size, "channels": data.channels, **told}

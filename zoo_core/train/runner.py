@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import Dataset, Split
+from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import lasting
 from zoo_core.io.console import duration, named, typed
 from zoo_core.io.errors import Interrupted, TrainingError, WeightsError, ZooError, signal_of
@@ -46,6 +46,8 @@ from zoo_core.weights.verify import Located, check
 Reporter = Callable[[Run, Dataset], Path]
 # What the system says where there is no room; Windows has no quota.
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+FEW = 20  # images with a class: fewer say little about its threshold
 
 
 @dataclass(frozen=True, repr=False)
@@ -224,7 +226,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 
 def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
-    job = _calibrated(job, fitted)
+    job, fitted = _calibrated(job, fitted)
     digest, size = write_model(job, run.model_file, fitted.tensors)
     try:
         # As every load does, and more: what is kept must not be rounded by the next load.
@@ -245,7 +247,7 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
     if job.dataset.test:
         result |= _measured(job, run, fitted)
     elif not len(job.parts[1]):  # of the finished weights: an epoch's line has those on the way
-        result["train"], *_ = _measure(job, fitted, job.dataset, split="train")
+        result["train"], *_ = _measure(job, fitted, split="train", rows=job.parts[0])
     test, last = result.get("test", {}), fitted.best_epoch in (None, fitted.epochs)
     if not (lines := run.metrics()):  # no loop wrote any
         _write_line(job, run, fitted, test)
@@ -278,31 +280,36 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
     return Result(run, figures, fitted.seconds, page)
 
 
-def _calibrated(job: Job, fitted: Fitted) -> Job:
+def _calibrated(job: Job, fitted: Fitted) -> tuple[Job, Fitted]:
     """The job with what the validation images decide about answers: thresholds of classes."""
     data, held_out = job.dataset, job.parts[1]
     if data.targets.kind != CLASSES or not len(held_out) or data.train.labels is None:
-        return job
+        return job, fitted
     answers = job.trainer.answers(job.entry, data.targets)
     if answers is None:
-        return job
+        return job, fitted
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
-    outputs = score(job.trainer, model, job.preprocess, data, "train", held_out)
-    targets = answers.calibrated(outputs, data.train.labels[held_out])
-    return replace(job, dataset=replace(data, targets=targets))
+    loader = job.evaluation_loader(data.train, held_out, backend=job.trainer.backend)
+    outputs, _ = score(job.trainer, model, data, "train", loader)
+    labels = data.train.labels[held_out]
+    rare = [n for n, c in zip(data.classes, labels.sum(0, int), strict=True) if c < FEW]
+    if rare:
+        those = rare[0] if len(rare) == 1 else f"{rare[0]} and {len(rare) - 1} other classes"
+        what = f"fewer than {FEW} validation images have {those}, so that thresholds are uncertain"
+        remark = f"{what}; a larger validation_fraction helps"
+        fitted = replace(fitted, remarks=(*fitted.remarks, remark))
+    targets = answers.calibrated(outputs, labels)
+    return replace(job, dataset=replace(data, targets=targets)), fitted
 
 
-def _measure(
-    job: Job, fitted: Fitted, data: Dataset, known: np.ndarray | None = None, split: str = "test"
-) -> Measured:
+def _measure(job: Job, fitted: Fitted, **what: Any) -> Measured:
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors, device=job.device)
-    how = job.preprocess, data, job.recipe
-    return measure_model(job.entry, model, *how, split=split, scores=known)
+    return measure_model(job.entry, model, job.preprocess, job.dataset, job.recipe, **what)
 
 
 def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
     """Figures of the test set and, of a classifier, the predictions that the report needs."""
-    figures, probabilities, ms = _measure(job, fitted, job.dataset, fitted.test_scores)
+    figures, probabilities, ms = _measure(job, fitted, scores=fitted.test_scores)
     if probabilities is None or ms is None:
         return {"test": figures}
     tensors = {"probabilities": probabilities.astype(np.float32)}
@@ -319,10 +326,7 @@ def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> 
     searches and reports look for them there."""
     figures = {"test": test}
     if len(held_out := job.parts[1]):
-        train = job.dataset.train
-        labels = None if train.labels is None else train.labels[held_out]
-        data = replace(job.dataset, test=Split(train.images[held_out], labels))
-        figures["validation"], *_ = _measure(job, fitted, data)
+        figures["validation"], *_ = _measure(job, fitted, split="train", rows=held_out)
     line: dict[str, Any] = {"epoch": fitted.epochs}
     for split, scores in figures.items():
         line |= _plain(split, scores)

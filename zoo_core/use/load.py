@@ -17,7 +17,7 @@ from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import as_reference, registry
+from zoo_core.spec.registry import as_reference, qualified_name, registry
 from zoo_core.weights.references import locate, obtain
 from zoo_core.weights.verify import Verified, assemble, check, fits, model_of, spec_of
 
@@ -55,6 +55,22 @@ class About(Displayed):
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; () where it has none."""
         return self.targets.classes
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a program must know that has only an exported file."""
+        answers = framework_of(self.entry).answers(self.entry, self.targets)
+        targets = answers.targets if answers else self.targets
+        return {
+            "model": qualified_name(self.entry),
+            "task": answers.task if answers and not self.entry.own_task else self.entry.task,
+            "outputs": answers.outputs if answers else "",
+            "classes": targets.classes,
+            "targets": {"kind": targets.kind, **targets.to_dict()},
+            "preprocess": self.preprocess.to_dict() if self.preprocess else {},
+            "dataset": self.dataset,
+            "metrics": dict(self.metrics),
+            "sha256": self.digest,
+        }
 
 
 def load(

@@ -22,6 +22,7 @@ from zoo_core.io.console import progress, warn
 from zoo_core.io.errors import DataError, UsageError, os_errors
 from zoo_core.io.net import is_url, read_url
 from zoo_core.io.targets import Displayed, resolve
+from zoo_core.runs.summary import SPLITS
 from zoo_core.spec.answers import CLASS, NUMBERS, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Framework, framework_of
@@ -80,27 +81,31 @@ def measure_model(
     recipe: Recipe,
     *,
     split: str = "test",
+    rows: np.ndarray | None = None,
     scores: np.ndarray | None = None,
 ) -> Measured:
     """Figures of a split; of what answers also all answers, and milliseconds per image.
 
-    The loss is the task's own, or else that of the answers. scores: if known already.
+    The loss is the task's own, or else that of the answers. rows: only these images. scores: if
+    known already.
     """
     images, framework = data.split(split), framework_of(entry)
     assert images is not None
-    size, backend = EVALUATION_BATCH, framework.backend
-    loader = Loader(images, batch_size=size, preprocess=preprocess, shuffle=False, backend=backend)
+    loader = Loader(
+        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=rows, shuffle=False,
+        backend=framework.backend,
+    )  # fmt: skip
     figures: dict[str, Any] = {}
     if entry.own_task:
         figures = framework.measure(entry, model, recipe, loader, data.targets)
     answers = framework.answers(entry, data.targets)
-    if answers is None:
+    if answers is None or answers.targets != data.targets:  # or answers of another question
         return figures, None, None
-    cached = framework.score_split(model, preprocess, data, split)
-    outputs, ms = cached or _scores(framework, model, loader, scores)
+    outputs, ms = score(framework, model, data, split, loader, scores)
     named: dict[str, Any] = {}
-    if (labels := images.labels) is not None:
-        for part in blocks(len(outputs), size):
+    if images.labels is not None:
+        labels = images.labels[loader.indices]
+        for part in blocks(len(outputs), EVALUATION_BATCH):
             answers.add(outputs[part], labels[part])
         named = answers.summary() | answers.details(outputs, labels)
     without_loss = {name: value for name, value in named.items() if name != "loss"}
@@ -110,27 +115,15 @@ def measure_model(
 def score(
     framework: Framework,
     model: Any,
-    preprocess: Preprocess,
     data: Dataset,
     split: str,
-    indices: np.ndarray,
-) -> np.ndarray:
-    """Outputs of some images of a split, from a cache where a framework has one."""
-    images = data.split(split)
-    assert images is not None
-    if cached := framework.score_split(model, preprocess, data, split):
-        return np.asarray(cached[0][indices])
-    loader = Loader(
-        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=indices,
-        shuffle=False, backend=framework.backend,
-    )  # fmt: skip
-    return _scores(framework, model, loader, None)[0]
-
-
-def _scores(
-    framework: Framework, model: Any, loader: Loader, known: np.ndarray | None
+    loader: Loader,
+    known: np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """The scores of every image, and milliseconds for each; one batch tells them if known."""
+    """Outputs of the images of a split that a loader has, from a cache where a framework has one,
+    and milliseconds for each. known: the outputs, of which one batch tells the time."""
+    if cached := framework.score_split(model, loader.preprocess, data, split):
+        return cached[0][loader.indices], cached[1]
     found: list[np.ndarray] = []
     seconds, images = 0.0, 0
     for batch in loader.epoch(0):
@@ -145,25 +138,38 @@ def _scores(
 
 def measure(
     model: Any, dataset: str | Path, options: Config, task: Config, split: str = "test",
-    name: str = "",
+    name: str = "", run: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it."""
+    """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it.
+
+    run: the run.json of its training on this dataset, which knows what was kept for validation.
+    """
+    if split not in SPLITS:
+        raise UsageError(f"there is no split {split!r}", f"choose one of {', '.join(SPLITS)}")
     about = model.zoo
     data = open_dataset(dataset, options, fit=about.preprocess.fit)
-    named = framework_of(about.entry).answers(about.entry, about.targets) is not None
+    answers = framework_of(about.entry).answers(about.entry, about.targets)
+    named = answers is not None and answers.targets == about.targets
     if named:
         data = as_known(data, about.targets, name or about.source)
-    images = data.split(split)
-    if images is None or not len(images) or (named and images.labels is None):
+    part, rows = "test" if split == "test" else "train", None
+    if run and part == "train" and run["dataset"]["digest"] == data.digest:
+        rows = data.parts(Recipe(**run["recipe"]))[split == "validation"]
+    elif split == "validation":
+        what = f"{name or about.source} does not say which images of {data.name} were kept back"
+        raise UsageError(f"{what} for validation", "a run says so, for the data of its training")
+    images = data.split(part)
+    count = 0 if images is None else len(images if rows is None else rows)
+    if not images or not count or (named and images.labels is None):
         hint = "--split train measures the images that it was trained on" * (split == "test")
         what = f"{data.name} has no {'labelled ' if named else ''}{split} split"
         raise UsageError(what, hint)
     how = about.preprocess, data, Recipe(task=task)
-    figures, _, ms = measure_model(about.entry, model, *how, split=split)
+    figures, _, ms = measure_model(about.entry, model, *how, split=part, rows=rows)
     if ms is not None:
         figures["inference_ms_per_image"] = round(ms, 4)
     told = {"left_out": data.left_out} if data.left_out else {}
-    return {"dataset": data.name, "split": split, "images": len(images), **told, **figures}
+    return {"dataset": data.name, "split": split, "images": count, **told, **figures}
 
 
 def as_known(data: Dataset, ours: Targets, name: str) -> Dataset:
@@ -206,8 +212,8 @@ def evaluate_run(
 ) -> dict[str, Any]:
     """Measure a trained run again, on its own dataset or another one whose classes it knows.
 
-    Images of other folders are stored as its own were; a folder without splits is measured whole.
-    options: of the data.
+    split: "test", "train" (what it was trained on) or "validation". Images of other folders are
+    stored as its own were; a folder without splits is measured whole. options: of the data.
     """
     weights = obtain(as_reference(reference), runs)
     located, given = weights.located, dict(options or {})
@@ -215,14 +221,14 @@ def evaluate_run(
         what = f"{located.name} does not say what it was trained on"
         raise UsageError(what, "--dataset NAME chooses the data")
     model = load_model(weights, device=device)
-    dataset = lasting(dataset or located.dataset)
+    dataset, run = lasting(dataset or located.dataset), located.run
     if dataset == located.dataset:
         given = {**located.data_options, **given}
     elif find_dataset(dataset).entry.originals:
         how = model.zoo.preprocess
         stored = {"image_size": how.stored_size, "channels": how.stored_channels, "fit": how.fit}
         given = {**stored, "test_fraction": 1.0, **given}
-    figures = measure(model, dataset, given, located.task_options, split, located.name)
+    figures = measure(model, dataset, given, located.task_options, split, located.name, run)
     return {"run": located.name, **figures}
 
 
@@ -254,7 +260,7 @@ def predict_images(
             f"{what} is for {purpose}, and answers nothing about an image",
             "zoo list --kind classification shows models that do",
         )
-    if answers is None or not targets.names:
+    if answers is None or not answers.targets.names:
         raise UsageError(
             f"{what} has no names for its classes: it is untrained, or has a new head",
             "zoo train gives it some; call the model itself for its scores",
@@ -400,8 +406,8 @@ def attention_of(
     answers, row = framework.answers(about.entry, about.targets), np.ones(1)
     if answers is not None:
         row = answers.values(framework.predict_batch(model, images))[0]
-    best = int(row.argmax())
-    label = about.classes[best] if about.classes else ""
+    best, names = int(row.argmax()), answers.targets.classes if answers else ()
+    label = names[best] if names else ""
     seen = as_seen(about.preprocess, image)
     return Attention(Path(name).name, seen, label, float(row[best]), maps[:, 0])
 
