@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset
+    from zoo_core.data.draws import Draws as Draws
     from zoo_core.data.loader import Batch as Batch
+    from zoo_core.data.ops import Ops as Ops
     from zoo_core.data.preprocess import Preprocess as Preprocess
     from zoo_core.data.sources import Source as Source
     from zoo_core.io.engine import Engine as Engine
@@ -95,7 +97,9 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.data.augment": "Augmentation",
         "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",
+        "zoo_core.data.draws": "Draws",
         "zoo_core.data.loader": "Batch",
+        "zoo_core.data.ops": "Ops",
         "zoo_core.data.preprocess": "Preprocess",
         "zoo_core.data.sources": "Source",
         "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",

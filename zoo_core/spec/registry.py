@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
+from zoo_core.io.targets import install_hint
 from zoo_core.spec.entries import (
     AugmentationEntry,
     CommandEntry,
@@ -23,6 +24,7 @@ from zoo_core.spec.entries import (
 from zoo_core.spec.plugins import Plugins, load_plugins
 
 E = TypeVar("E", bound=Entry)
+OF_ZOO_AUGMENT = ("jitter", "trivial", "rand")
 
 
 class Catalog(Generic[E]):
@@ -70,6 +72,8 @@ class Catalog(Generic[E]):
         return [e for e in found if plugin_of(e) == plugin] if slash else found
 
     def _hint(self, reference: str) -> str:
+        if self.sort == "augmentation" and reference in OF_ZOO_AUGMENT:
+            return f"zoo-augment has it: {install_hint('zoo-augment')}"
         names = map(qualified_name, self) if "/" in reference else self._by_name
         near = did_you_mean(reference.lower(), names, most=3)
         hints = [near] if near else []
