@@ -89,38 +89,4 @@ if TYPE_CHECKING:
     from zoo_core.use.load import load as load
     from zoo_core.weights.listing import list_weights as list_weights
 
-__getattr__, __dir__, __all__ = lazy(
-    globals(),
-    {
-        "zoo_core.api": "attention create evaluate generate info list_models predict resume sweep "
-        "train tune",
-        "zoo_core.data.augment": "Augmentation",
-        "zoo_core.data.dataset": "Dataset Split",
-        "zoo_core.data.datasets": "open_dataset",
-        "zoo_core.data.draws": "Draws",
-        "zoo_core.data.loader": "Batch",
-        "zoo_core.data.ops": "Ops",
-        "zoo_core.data.preprocess": "Preprocess",
-        "zoo_core.data.sources": "Source",
-        "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",
-        "zoo_core.io.errors": "DataError Interrupted OptionError SourceUnavailable TrainingError "
-        "UsageError WeightsError ZooError",
-        "zoo_core.spec.answers": "Answers ClassAnswers ClassesAnswers Figure NumberAnswers Targets",
-        "zoo_core.spec.entries": "AugmentationEntry CommandEntry DatasetEntry EngineEntry "
-        "ModelEntry TrainerEntry",
-        "zoo_core.spec.framework": "Description Framework",
-        "zoo_core.spec.hooks": "hookimpl",
-        "zoo_core.spec.recipe": "Recipe",
-        "zoo_core.torch.backbones": "FrozenModel features_of",
-        "zoo_core.torch.pretrained": "Pretrained pretrained_tensors",
-        "zoo_core.torch.task": "SumOver Task Update",
-        "zoo_core.train.job": "Fitted Job Trainer",
-        "zoo_core.train.learner": "Learner Position",
-        "zoo_core.train.loop": "Loop",
-        "zoo_core.train.runner": "Result",
-        "zoo_core.use.generate": "Generator",
-        "zoo_core.use.load": "load",
-        "zoo_core.weights.listing": "list_weights",
-    },
-    "__version__",
-)
+__getattr__, __dir__, __all__ = lazy(globals(), "__version__")
