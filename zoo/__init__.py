@@ -23,6 +23,7 @@ from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
     from zoo_core.api import attention as attention
+    from zoo_core.api import compute_features as compute_features
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
     from zoo_core.api import generate as generate

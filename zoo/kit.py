@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import group as group
     from zoo_core.cli.output import print_fields as print_fields
     from zoo_core.cli.output import print_table as print_table
+    from zoo_core.data.features import FeatureFile as FeatureFile
+    from zoo_core.data.features import export_features as export_features
+    from zoo_core.data.features import find_features as find_features
+    from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.loader import Loader as Loader
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress
     from zoo_core.io.console import say as say
+    from zoo_core.io.console import size as size
     from zoo_core.io.console import warn as warn
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document

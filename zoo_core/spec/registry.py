@@ -24,7 +24,10 @@ from zoo_core.spec.entries import (
 from zoo_core.spec.plugins import Plugins, load_plugins
 
 E = TypeVar("E", bound=Entry)
-OF_ZOO_AUGMENT = ("jitter", "trivial", "rand")
+ELSEWHERE = {  # names that people know, and the package of ours that has each
+    "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
+    "command": {"features": "zoo-frozen"},
+}
 
 
 class Catalog(Generic[E]):
@@ -72,8 +75,8 @@ class Catalog(Generic[E]):
         return [e for e in found if plugin_of(e) == plugin] if slash else found
 
     def _hint(self, reference: str) -> str:
-        if self.sort == "augmentation" and reference in OF_ZOO_AUGMENT:
-            return f"zoo-augment has it: {install_hint('zoo-augment')}"
+        if package := ELSEWHERE.get(self.sort, {}).get(reference):
+            return f"{package} has it: {install_hint(package)}"
         names = map(qualified_name, self) if "/" in reference else self._by_name
         near = did_you_mean(reference.lower(), names, most=3)
         hints = [near] if near else []
