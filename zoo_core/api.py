@@ -106,9 +106,8 @@ def resume(
     from zoo_core.tune.search import Search
 
     where = Path(runs) if runs else None
-    for folder in (runs_root(where) / run, Path(run)):
-        if (search := Search(folder)).settings_file.is_file():
-            return _search(kind=search.plan().kind, runs=runs, resume=str(run), quiet=quiet)
+    if search := Search.at(str(run), runs_root(where)):
+        return _search(kind=search.plan().kind, runs=runs, resume=str(run), quiet=quiet)
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 

@@ -153,14 +153,15 @@ def find_models(
 
 def matches_text(entry: ListedEntry, text: str) -> bool:
     """Whether a glob fits the name, or a plain word occurs in the name, the tags or the summary."""
-    if not text:
-        return True
-    text = text.lower()
-    if any(character in text for character in "*?["):
-        names = (entry.name, qualified_name(entry))
+    words = (entry.summary, *getattr(entry, "tags", ()))
+    return matches(text.lower(), (entry.name, qualified_name(entry)), (entry.name, *words))
+
+
+def matches(text: str, names: Iterable[str], words: Iterable[str]) -> bool:
+    """Whether a glob fits one of the names, or a plain text is a part of one of the words."""
+    if any(letter in text for letter in "*?["):
         return any(fnmatch.fnmatchcase(name, text) for name in names)
-    words = (entry.name, entry.summary.lower(), *getattr(entry, "tags", ()))
-    return any(text in word for word in words)
+    return any(text.lower() in word.lower() for word in words)
 
 
 def plugin_of(entry: Entry) -> str:
