@@ -28,7 +28,7 @@ from zoo_core.data.loader import Loader
 from zoo_core.data.ops import MovePlan, open_ops
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError, PluginError, UsageError
-from zoo_core.spec.registry import Catalog, plugin_of, registry
+from zoo_core.spec.registry import plugin_of, registry
 from zoo_core.torch.ops import TorchOps
 
 N = 60
@@ -107,12 +107,6 @@ def test_a_word_that_cannot_be_meant_says_what_to_write(word, message, hint):
     with pytest.raises(UsageError, match=message) as caught:
         parse_augment((word,))
     assert hint in caught.value.hint
-
-
-def test_a_word_of_a_package_that_is_not_installed_says_which_package_has_it():
-    with pytest.raises(UsageError, match="no augmentation 'trivial'") as caught:
-        Catalog("augmentation", (), ()).get("trivial")
-    assert "pip install zoo-augment" in caught.value.hint
 
 
 def test_a_word_may_stand_once():
