@@ -69,7 +69,7 @@ lint: $(READY)
 
 # weights_manifest.json again, from the lists of the plugins here; docs/weights.md says more.
 manifest: $(READY)
-	ZOO_MANIFEST=weights_manifest.json $(BIN)/python -c "from zoo_core.publish.publish import list_shipped; list_shipped()"
+	ZOO_MANIFEST=weights_manifest.json $(BIN)/python weights_manifest.py
 
 # docs/reference again, a page for each public class.
 docs: $(READY)

@@ -28,15 +28,15 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
     "ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Dataset Split Preprocess",
-    "Write an augmentation": "Augmentation",
+    "Write an augmentation": "Augmentation Draws Ops",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
     "Errors": "ZooError UsageError OptionError DataError SourceUnavailable WeightsError "
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "attention create evaluate features_of generate info list_models list_weights load "
-    "open_dataset predict pretrained_tensors resume sweep train tune"
+    "attention compute_features create evaluate features_of generate info list_models list_weights "
+    "load open_dataset predict pretrained_tensors resume sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"
@@ -50,8 +50,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.spec.recipe": "FrozenDict",
     "zoo_core.runs.run": "Inside",
     "zoo_core.data.datasets": "Report",
-    "zoo_core.data.draws": "Draws",
-    "zoo_core.data.ops": "Ops",
+    "zoo_core.data.ops": "MovePlan",
     "zoo_core.io.errors": "MissingDependency",
     "zoo_core.tune.tuning": "SearchResult",
     "zoo_core.use.predict": "Prediction Predictions Attention",

@@ -6,7 +6,7 @@ import zoo
 from zoo_core.io.errors import AmbiguousName, UnknownName
 from zoo_core.spec.entries import PluginRecord, with_provider
 from zoo_core.spec.plugins import Plugins
-from zoo_core.spec.registry import Registry, find_models
+from zoo_core.spec.registry import Catalog, Registry, find_models
 
 
 def plugin(name, *models, state="ok"):
@@ -85,3 +85,13 @@ def test_an_unknown_name_mentions_a_failed_plugin_that_may_provide_it():
 )
 def test_filters(models, filters, names):
     assert [entry.name for entry in find_models(models, **filters)] == names
+
+
+@pytest.mark.parametrize(
+    ("sort", "name", "package"),
+    [("augmentation", "trivial", "zoo-augment"), ("command", "features", "zoo-frozen")],
+)
+def test_a_name_of_a_package_that_is_not_installed_says_which_package_has_it(sort, name, package):
+    with pytest.raises(UnknownName, match=f"no {sort} '{name}'") as caught:
+        Catalog(sort, (), ()).get(name)
+    assert f"pip install {package}" in caught.value.hint

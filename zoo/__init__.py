@@ -24,6 +24,7 @@ from zoo_core import __version__ as __version__
 if TYPE_CHECKING:
     from zoo_core.api import attention as attention
     from zoo_core.api import check_data as check_data
+    from zoo_core.api import compute_features as compute_features
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
     from zoo_core.api import generate as generate
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset
+    from zoo_core.data.draws import Draws as Draws
     from zoo_core.data.loader import Batch as Batch
+    from zoo_core.data.ops import Ops as Ops
     from zoo_core.data.originals import LeftOut as LeftOut
     from zoo_core.data.originals import Originals as Originals
     from zoo_core.data.preprocess import Preprocess as Preprocess
@@ -94,38 +97,4 @@ if TYPE_CHECKING:
     from zoo_core.use.load import load as load
     from zoo_core.weights.listing import list_weights as list_weights
 
-__getattr__, __dir__, __all__ = lazy(
-    globals(),
-    {
-        "zoo_core.api": "attention check_data create evaluate generate info list_models predict "
-        "resume sweep train tune",
-        "zoo_core.data.augment": "Augmentation",
-        "zoo_core.data.check": "DataCheck Oddity",
-        "zoo_core.data.dataset": "Dataset Split",
-        "zoo_core.data.datasets": "open_dataset",
-        "zoo_core.data.loader": "Batch",
-        "zoo_core.data.originals": "LeftOut Originals",
-        "zoo_core.data.preprocess": "Preprocess",
-        "zoo_core.data.sources": "Kept Source",
-        "zoo_core.io.engine": "Engine Outcome Piece Resources WorkerDied",
-        "zoo_core.io.errors": "DataError Interrupted OptionError SourceUnavailable TrainingError "
-        "UsageError WeightsError ZooError",
-        "zoo_core.spec.answers": "Answers ClassAnswers ClassesAnswers Figure NumberAnswers Targets",
-        "zoo_core.spec.entries": "AugmentationEntry CommandEntry DatasetEntry EngineEntry "
-        "ModelEntry ReaderEntry TrainerEntry",
-        "zoo_core.spec.framework": "Description Framework",
-        "zoo_core.spec.hooks": "hookimpl",
-        "zoo_core.spec.recipe": "Recipe",
-        "zoo_core.torch.backbones": "FrozenModel features_of",
-        "zoo_core.torch.pretrained": "Pretrained pretrained_tensors",
-        "zoo_core.torch.task": "SumOver Task Update",
-        "zoo_core.train.job": "Fitted Job Trainer",
-        "zoo_core.train.learner": "Learner Position",
-        "zoo_core.train.loop": "Loop",
-        "zoo_core.train.runner": "Result",
-        "zoo_core.use.generate": "Generator",
-        "zoo_core.use.load": "load",
-        "zoo_core.weights.listing": "list_weights",
-    },
-    "__version__",
-)
+__getattr__, __dir__, __all__ = lazy(globals(), "__version__")

@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import group as group
     from zoo_core.cli.output import print_fields as print_fields
     from zoo_core.cli.output import print_table as print_table
+    from zoo_core.data.features import FeatureFile as FeatureFile
+    from zoo_core.data.features import export_features as export_features
+    from zoo_core.data.features import find_features as find_features
+    from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.loader import Loader as Loader
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress
     from zoo_core.io.console import say as say
+    from zoo_core.io.console import size as size
     from zoo_core.io.console import warn as warn
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document
@@ -56,21 +61,4 @@ if TYPE_CHECKING:
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.spec.settings import parse_settings as parse_settings
 
-__getattr__, __dir__, __all__ = lazy(
-    globals(),
-    {
-        "zoo_core.cli.options": "PATH dataset_option device_option model_argument output_option "
-        "quiet_option run_argument runs_option set_option yes_option",
-        "zoo_core.cli.output": "Answer command group print_fields print_table",
-        "zoo_core.data.loader": "Loader",
-        "zoo_core.io.blocks": "BlockStore Layout",
-        "zoo_core.io.console": "progress say warn",
-        "zoo_core.io.documents": "document_digest read_document write_document",
-        "zoo_core.io.errors": "os_errors",
-        "zoo_core.io.files": "atomic_write cache_dir file_digest locked temporary_folder",
-        "zoo_core.io.net": "pip_download",
-        "zoo_core.io.targets": "describe missing_dependency resolve",
-        "zoo_core.runs.run": "Run runs_root",
-        "zoo_core.spec.settings": "parse_settings",
-    },
-)
+__getattr__, __dir__, __all__ = lazy(globals())

@@ -22,14 +22,4 @@ if TYPE_CHECKING:
     from zoo_core.testing.suite import checks_of as checks_of
     from zoo_core.torch.checks import check_export as check_export
 
-__getattr__, __dir__, __all__ = lazy(
-    globals(),
-    {
-        "zoo_core.cli.main": "main",
-        "zoo_core.io.errors": "Finding",
-        "zoo_core.testing.checks": "Skipped",
-        "zoo_core.testing.models": "job_of",
-        "zoo_core.testing.suite": "Check checks_of",
-        "zoo_core.torch.checks": "check_export",
-    },
-)
+__getattr__, __dir__, __all__ = lazy(globals())

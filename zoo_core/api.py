@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.errors import UnknownName
+from zoo_core.io.errors import UnknownName, UsageError
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import find_models, registry
@@ -108,9 +108,8 @@ def resume(
     from zoo_core.tune.search import Search
 
     where = Path(runs) if runs else None
-    for folder in (runs_root(where) / run, Path(run)):
-        if (search := Search(folder)).settings_file.is_file():
-            return _search(kind=search.plan().kind, runs=runs, resume=str(run), quiet=quiet)
+    if search := Search.at(str(run), runs_root(where)):
+        return _search(kind=search.plan().kind, runs=runs, resume=str(run), quiet=quiet)
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 
@@ -192,6 +191,33 @@ def _search(*, kind: str, runs: str | Path | None, **asked: Any) -> SearchResult
 
     where, command = Path(runs) if runs else None, f"zoo.{kind}(...)"
     return run_search(SearchSettings(kind=kind, runs=where, command=command, **asked))
+
+
+def compute_features(
+    model: str,
+    dataset: str = "",
+    *,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+) -> list[Path]:
+    """Compute the features that a training of a frozen model would need; the files in the cache.
+
+    model, dataset, settings: as for `train`. Features in the cache are not computed again.
+    """
+    from zoo_core.data.datasets import lasting
+    from zoo_core.spec.settings import choose_recipe, override
+    from zoo_core.train.builder import build_job, open_data
+    from zoo_core.train.display import open_display
+
+    entry = registry().models.get(model)
+    if "backbone" not in entry.capabilities:
+        able = [one.name for one in registry().models if "backbone" in one.capabilities]
+        raise UsageError(f"model {model!r} has no frozen backbone", f"these do: {', '.join(able)}")
+    recipe, display = override(choose_recipe(entry, "default"), settings or {}), open_display(quiet)
+    data, recipe = open_data(entry, recipe, lasting(dataset or entry.dataset), display.say)
+    job = build_job(entry, recipe, data, display, device=device)
+    return list(job.trainer.prepare(job))
 
 
 def attention(run: Any, image: Any, *, device: str = "auto") -> Attention:

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from click.testing import CliRunner
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image
 from testing.mistakes import SOUND, importable, install
 
 from zoo_core.cli.catalog import list_command
@@ -22,14 +22,13 @@ from zoo_core.data.augment import (
     ResizedCrop,
     parse_augment,
 )
-from zoo_core.data.colours import CHANGES, USUAL, WIDE, Jitter, Rand, Trivial
 from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Loader
 from zoo_core.data.ops import MovePlan, open_ops
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError, PluginError, UsageError
-from zoo_core.spec.registry import registry
+from zoo_core.spec.registry import plugin_of, registry
 from zoo_core.torch.ops import TorchOps
 
 N = 60
@@ -70,9 +69,6 @@ def test_words_are_parsed():
         "resized_crop:224,scale=0.3-1",
         "cutmix:1.0",
         "erase:0.25",
-        "jitter:0.4,hue=0.1",
-        "trivial",
-        "rand:2,9",
     )
     assert tuple(word.does for word in parse_augment(words)) == (
         Flip(),
@@ -82,9 +78,6 @@ def test_words_are_parsed():
         ResizedCrop(224, (0.3, 1.0)),
         CutMix(1.0),
         Erase(0.25),
-        Jitter(0.4, hue=0.1),
-        Trivial(),
-        Rand(2, magnitude=9),
     )
 
 
@@ -94,10 +87,7 @@ def test_words_are_parsed():
         ("flop", "no augmentation 'flop'", "did you mean flip"),
         ("Crop:4", "no augmentation 'Crop'", "did you mean crop"),
         ("blur", "no augmentation 'blur'", "zoo list --augmentations shows what there is"),
-        ("trival", "no augmentation 'trival'", "did you mean trivial"),
-        ("jitter", "does not say its strength", "write it like jitter:0.4"),
         ("erase:1.5", "probability of erase must be from 0 to 1", "write it like erase:0.25"),
-        ("rand:2,9,1", "cannot have '1'", "write it like rand:2,9"),
         ("crop", "does not say its pixels", "write it like crop:4"),
         ("crop:", "does not say its pixels", "write it like crop:4"),
         ("crop:four", "'four' is not valid for pixels", "write it like crop:4"),
@@ -337,14 +327,11 @@ AGREE = [
     ("flip", "resized_crop:12,scale=0.1-1"),
     ("resize:9", "crop:2", "resized_crop:12"),
     ("crop:2", "cutmix:1"),
-    ("jitter:0.4,hue=0.2",),
-    ("trivial", "flip"),
-    ("flip", "rand:3,20", "erase:0.5"),
-    ("jitter:0.8", "trivial", "crop:2"),
+    ("flip", "erase:0.5"),
 ]
 
 
-@pytest.mark.parametrize("words", [*AGREE, ("affine:rotate=25", "jitter:0.4")], ids="+".join)
+@pytest.mark.parametrize("words", AGREE, ids="+".join)
 @pytest.mark.parametrize("images", [IMAGES, GREY])
 @pytest.mark.parametrize("mixup", [0.0, 0.3])
 def test_both_backends_make_the_same_pictures(words, images, mixup):
@@ -382,93 +369,6 @@ def test_the_antialiased_resize_is_that_of_torch():
     assert np.allclose(open_ops("numpy").resize(IMAGES, (7, 7), "bilinear"), expected, atol=1e-3)
 
 
-SMOOTH = np.random.default_rng(3).normal(110, 25, (20, 16, 16, 3)).clip(0, 255).astype(np.uint8)
-
-
-def changed(ops, name, reach, images=SMOOTH):
-    """The images after one change, from weak to strong, every second one in the other direction."""
-    level, minus = np.linspace(0, 1, len(images)), np.arange(len(images)) % 2 == 1
-    given, _ = ops.place(images.copy(), np.arange(len(images)))
-    made = reach.apply(ops, given, np.full(len(images), CHANGES.index(name)), level, minus)
-    return np.asarray(made), level, np.where(minus, -level, level)
-
-
-PILLOW = {
-    "identity": lambda image, reach, level, signed: image,
-    "rotate": lambda image, reach, level, signed: image.rotate(-reach.rotate * signed),
-    "posterize": lambda image, reach, level, signed: ImageOps.posterize(
-        image, 8 - round(reach.bits * level)
-    ),
-    "solarize": lambda image, reach, level, signed: ImageOps.solarize(image, 255 * (1 - level)),
-    "autocontrast": lambda image, reach, level, signed: ImageOps.autocontrast(image),
-    "equalize": lambda image, reach, level, signed: ImageOps.equalize(image),
-} | {
-    name: lambda image, reach, level, signed, enhance=enhance: enhance(image).enhance(
-        1 + reach.factor * signed
-    )
-    for name, enhance in (
-        ("brightness", ImageEnhance.Brightness),
-        ("contrast", ImageEnhance.Contrast),
-        ("saturation", ImageEnhance.Color),
-        ("sharpness", ImageEnhance.Sharpness),
-    )
-}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.parametrize("reach", [WIDE, USUAL], ids=["wide", "usual"])
-def test_a_change_is_that_of_pillow_and_the_same_in_both_frameworks(name, reach):
-    made, level, signed = changed(open_ops("numpy"), name, reach)
-    assert made.dtype == np.uint8
-    for ops in (open_ops("torch"), TorchOps("cpu")):
-        assert np.array_equal(changed(ops, name, reach)[0], made)
-        assert np.array_equal(
-            changed(ops, name, reach, GREY)[0], changed(open_ops("numpy"), name, reach, GREY)[0]
-        )
-    for i, image in enumerate(SMOOTH if name in PILLOW else ()):
-        wanted = PILLOW[name](Image.fromarray(image), reach, level[i], signed[i])
-        differ = np.abs(np.asarray(wanted, int) - made[i])
-        # Pillow cuts fractions off; where a pixel lies between two it may take the other one.
-        assert (differ > 1).mean() < 0.06 if name == "rotate" else differ.max() <= 1
-
-
-@pytest.mark.parametrize("reach", [WIDE, USUAL], ids=["wide", "usual"])
-def test_translations_are_by_whole_pixels_and_shears_keep_the_centre(reach):
-    moved, _, signed = changed(open_ops("numpy"), "translate_x", reach)
-    most = min(reach.move if reach.move > 1 else reach.move * 16, 40)
-    for image, new, share in zip(SMOOTH, moved, signed, strict=True):
-        shift = int(np.trunc(most * share))
-        padded = np.pad(image, ((0, 0), (40, 40), (0, 0)))
-        assert np.array_equal(new, padded[:, 40 - shift : 56 - shift])
-    odd = np.random.default_rng(4).integers(1, 256, (20, 15, 15, 3), dtype=np.uint8)
-    for name, row in (("shear_x", np.s_[:, 7]), ("shear_y", np.s_[:, :, 7])):
-        sheared, *_ = changed(open_ops("numpy"), name, reach, odd)
-        assert np.array_equal(sheared[row], odd[row])
-        assert (sheared[-1] == 0).any()  # black comes in
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_jitter_changes_brightness_contrast_saturation_and_hue_as_drawn(backend):
-    own = replace(draws(), prefix="jitter.")
-    bright, contrast, colour = (
-        own.uniform(name, 0.6, 1.4)[:, None, None, None]
-        for name in ("brightness", "contrast", "saturation")
-    )
-    soft = IMAGES // 4 + 90  # nothing is cut off
-    luma = np.array([0.299, 0.587, 0.114])
-    x = soft * bright
-    x = contrast * x + (1 - contrast) * (x @ luma).mean((1, 2))[:, None, None, None]
-    x = colour * x + (1 - colour) * (x @ luma)[..., None]
-    made = pictures(backend, "jitter:0.4", images=soft)
-    assert np.abs(made - x.clip(0, 255)).max() < 0.51
-    ops = open_ops(backend)
-    images, _ = ops.place(IMAGES, np.arange(N))
-    third = np.array([[[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]]] * N, np.float32)
-    assert np.array_equal(ops.colour(images, third), IMAGES[..., [2, 0, 1]])
-    grey = pictures(backend, "jitter:0,hue=0.5", images=np.repeat(GREY, 3, axis=3))
-    assert np.abs(grey - GREY).max() <= 1  # grey has no hue
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_erase_covers_boxes_of_the_stated_area_in_as_many_images_as_it_says(backend):
     many = Draws(0, 0, np.arange(4000))
@@ -483,14 +383,6 @@ def test_erase_covers_boxes_of_the_stated_area_in_as_many_images_as_it_says(back
     for image, (top, bottom, left, right) in zip(covered, boxes, strict=True):
         assert image[top:bottom, left:right].all()
         assert image.sum() == 3 * (bottom - top) * (right - left) > 0
-
-
-def test_policies_draw_every_change_and_level():
-    many = replace(draws(n=5000), prefix="trivial.")
-    assert np.bincount(many.integers("change", 0, 13)).min() > 250
-    assert set(many.integers("level", 0, 30)) == set(range(31))
-    assert not np.array_equal(pictures("numpy", "trivial"), pictures("numpy", "rand:1"))
-    assert np.array_equal(pictures("numpy", "rand"), pictures("numpy", "rand:2,9"))
 
 
 # sha256 of what these words made before others joined them, by NumPy.
@@ -518,8 +410,8 @@ def dots(tmp_path):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_plugin_brings_a_word(dots, backend):
-    factor = replace(draws(), prefix="dots/dim.").uniform("factor", 0.2, 1)
-    dark = np.rint(IMAGES * factor[:, None, None, None])
+    factor = replace(draws(), prefix="dots/dim.").uniform("factor", 0.2, 1).astype(np.float32)
+    dark = IMAGES * factor[:, None, None, None]
     assert np.array_equal(pictures(backend, "dim:0.8"), dark)
     assert np.array_equal(pictures(backend, "dots/dim:0.8"), dark)
     turned = pictures(backend, "dim", "flip")
@@ -531,9 +423,9 @@ def test_a_plugin_brings_a_word(dots, backend):
 def test_words_are_listed_with_their_plugin_and_an_example(dots):
     done = CliRunner().invoke(list_command, ["--augmentations", "--json"])
     rows = {row["name"]: row for row in json.loads(done.stdout)}
-    assert {"flip", "jitter", "erase", "trivial", "rand", "dim"} <= set(rows)
+    assert {"flip", "erase", "cutmix", "dim"} <= set(rows)
     assert (rows["dim"]["plugin"], rows["dim"]["example"]) == ("dots", "dim:0.5")
-    assert rows["rand"]["plugin"] == "builtin"
+    assert rows["erase"]["plugin"] == "builtin"
 
 
 def test_a_plugin_with_one_of_our_words_takes_nothing_from_recipes_that_have_it(dots):
@@ -559,7 +451,7 @@ def test_a_mistake_of_a_plugin_is_one_sentence_that_names_it_and_its_word(
     dots, backend, body, sentence
 ):
     code = dots / "zoo_dots" / "words.py"
-    text = code.read_text().replace("return ops.lookup(", f"return {body}\n        (")
+    text = code.read_text().replace("return images *", f"return {body}\n        images *")
     code.write_text(f"{text}\n\nIMAGES = np.zeros(1, np.int8)\n")
     with pytest.raises(PluginError, match=sentence) as caught:
         pictures(backend, "dim")
@@ -572,5 +464,5 @@ def test_every_word_of_the_zoo_keeps_what_plugins_must_promise():
 
     page = (Path(__file__).parents[2] / "docs" / "loader.md").read_text()
     for entry in registry().augmentations:
-        check_augmentation("builtin", entry.example)
+        check_augmentation(plugin_of(entry), entry.example)
         assert f"| `{entry.name}" in page

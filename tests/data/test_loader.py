@@ -14,7 +14,6 @@ from zoo_core.data.dataset import Split
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import UsageError
-from zoo_core.torch.ops import TorchOps
 
 N = 53  # not a multiple of any batch size below
 RNG = np.random.default_rng(1)
@@ -32,8 +31,7 @@ SETTINGS = {
     "resized": {"augment": ("flip",), "preprocess": LARGER},
     "mixed": {"augment": ("flip", "crop:3", "cutmix:1"), "mixup": 0.3},
     "a part, mixed": {"indices": np.arange(3, 40), "mixup": 0.3, "drop_last": True},
-    "jitter and trivial": {"augment": ("jitter:0.4,hue=0.1", "trivial", "flip")},
-    "rand and erase": {"augment": ("crop:3", "rand:2,9", "erase:0.5"), "mixup": 0.3},
+    "erase": {"augment": ("crop:3", "erase:0.5"), "mixup": 0.3},
     "channels last": {"augment": ("flip", "crop:3"), "channels_last": True},
 }
 
@@ -286,9 +284,7 @@ def test_an_epoch_needs_no_copy_of_the_pictures(backend, augment):
     assert growth < 0.5 * size + 2 * batch
 
 
-@pytest.mark.parametrize(
-    "name", ["flip and crop", "affine", "resized", "mixed", "jitter and trivial"]
-)
+@pytest.mark.parametrize("name", ["flip and crop", "affine", "resized", "mixed"])
 def test_shards_agree_at_sizes_where_torch_uses_several_threads(name):
     rng = np.random.default_rng(3)
     split = Split(rng.integers(0, 256, (96, 32, 32, 3), dtype=np.uint8), None)
@@ -305,13 +301,8 @@ def test_shards_agree_at_sizes_where_torch_uses_several_threads(name):
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
-def test_everything_is_made_on_the_device_of_the_model(name, monkeypatch):
+def test_everything_is_made_on_the_device_of_the_model(name):
     """The meta device computes shapes only, and refuses to meet tensors of the CPU."""
-    # What a word asks about the values of images comes to the CPU, and has to be made up here.
-    made_up = {"means": lambda ops, images: np.ones((len(images), 3))}
-    made_up["histogram"] = lambda ops, images: np.ones((len(images), 3, 256), np.int64)
-    for method, answer in made_up.items():
-        monkeypatch.setattr(TorchOps, method, answer)
     batch = loader(name, device="meta").batch(0, 1)
     on_cpu = loader(name).batch(0, 1)
     for field in ("images", "labels", "mixed_labels", "weight"):

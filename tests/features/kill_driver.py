@@ -20,7 +20,7 @@ from features.parts import settings
 from fixtures import kills
 
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.features import kept
+from zoo_core.data.features import kept_features
 from zoo_core.io.blocks import Writer
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
@@ -59,7 +59,7 @@ def open_pass(cache: Path) -> Callable[[], None]:
 def committed() -> list[str]:
     return [
         f"{file.id}:{block}"
-        for file in kept()
+        for file in kept_features()
         if (found := file.progress())
         for block, digest in enumerate(found.blocks)
         if digest
@@ -67,7 +67,10 @@ def committed() -> list[str]:
 
 
 def files() -> dict[str, str]:
-    return {file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest() for file in kept()}
+    return {
+        file.path.name: hashlib.sha256(file.path.read_bytes()).hexdigest()
+        for file in kept_features()
+    }
 
 
 def main() -> None:

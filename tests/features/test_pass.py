@@ -12,7 +12,7 @@ from fixtures import kills
 
 import zoo
 from zoo_core.data.datasets import open_dataset
-from zoo_core.data.features import kept
+from zoo_core.data.features import kept_features
 from zoo_core.io.blocks import BLOCK, Writer
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
@@ -144,7 +144,7 @@ def test_another_network_layer_or_pooling_is_another_pass(features, monkeypatch,
 def test_another_split_of_the_same_pictures_is_another_pass(features):
     data = open_dataset("synthetic", train_size=20, test_size=20)
     features(dataset=replace(data, test=data.train))
-    assert {file.progress().key["split"] for file in kept()} == {"train", "test"}
+    assert {file.progress().key["split"] for file in kept_features()} == {"train", "test"}
 
 
 def test_a_flipped_view_is_one_more_pass_over_the_training_split(features):
@@ -201,7 +201,7 @@ def test_a_pass_that_was_stopped_in_its_first_block_is_a_beginning_and_no_damage
     monkeypatch.setattr(Writer, "commit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         features()
-    (begun,) = kept()
+    (begun,) = kept_features()
     assert begun.verify() == "0 of 40 rows" and begun.progress().about["dataset"] == "synthetic"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+from zoo_frozen.command import beyond
 
 from zoo_core.data import features as store
 from zoo_core.data.dataset import Split
@@ -145,9 +146,11 @@ def test_what_was_not_used_for_longest_goes_first():
         os.utime(place_of(key).record, (1000 - age, 1000 - age))
     place_of(keys[2]).used()  # the oldest, and now the newest
     size = place_of(keys[0]).bytes
-    assert [file.path for file in store.kept()] == [place_of(keys[n]).path for n in (2, 0, 1)]
-    assert [file.path for file in store.beyond(2 * size + size // 2)] == [place_of(keys[1]).path]
-    assert store.beyond(10 * size) == [] and len(store.beyond(0)) == 3
+    assert [file.path for file in store.kept_features()] == [
+        place_of(keys[n]).path for n in (2, 0, 1)
+    ]
+    assert [file.path for file in beyond(2 * size + size // 2)] == [place_of(keys[1]).path]
+    assert beyond(10 * size) == [] and len(beyond(0)) == 3
 
 
 def test_features_are_found_by_the_beginning_of_their_id():

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -164,13 +163,6 @@ def engine_options(command: Any) -> Any:
 def training_options(command: Any) -> Any:
     """`--device`, `--runs`, `--checkpoint-every` and `--quiet`."""
     return device_option(runs_option(checkpoint_option(quiet_option(command))))
-
-
-def matches(text: str, name: str, *words: str) -> bool:
-    """Whether TEXT, a pattern or a part of a word, means what has this name and these words."""
-    if any(letter in text for letter in "*?["):
-        return fnmatchcase(name, text)
-    return any(text.lower() in word.lower() for word in (name, *words))
 
 
 def data_options(assignments: tuple[str, ...]) -> dict[str, Any]:

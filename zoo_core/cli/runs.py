@@ -13,11 +13,13 @@ import click
 
 from zoo_core.cli import options
 from zoo_core.cli.output import Answer, Group, command, group, note, print_table, say
+from zoo_core.cli.system import measure
 from zoo_core.io.console import duration, figure, label, numeric, percent, size
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, os_errors
 from zoo_core.runs.compare import Comparison, Row, compare, row_of, row_of_weights
 from zoo_core.runs.run import Run, find_any, runs_and_searches, runs_root
 from zoo_core.runs.summary import QUIET, Summary, summarize_any
+from zoo_core.spec.registry import matches, registry
 from zoo_core.spec.settings import as_typed
 
 MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
@@ -59,9 +61,8 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
         return None
     root = runs_root(runs)
     every = [summarize_any(one) for one in runs_and_searches(root)]
-    found = [
-        s for s in every if options.matches(text, s.run, s.model, s.dataset, s.shown_status, s.kind)
-    ]
+    words = [(s.run, s.model, s.dataset, s.shown_status, s.kind) for s in every]
+    found = [s for s, said in zip(every, words, strict=True) if matches(text, [s.run], said)]
     empty = f"None of the {len(every)} runs in {root} matches."
     if not every:
         empty = f"There are no runs in {root}. zoo train MODEL makes one."
@@ -145,7 +146,7 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> Answer:
     for one in found.values():
         if summarize_any(one).shown_status == "running":
             raise UsageError(f"{one.name} is still running", "stop it with Ctrl-C first")
-    sizes = {path: bytes_in(path) for path in found}
+    sizes = {path: measure(path)[1] for path in found}
     names = ", ".join(f"{path} ({size(used)})" for path, used in sizes.items())
     options.confirm(f"Delete {names}?", yes)
     for path, used in sizes.items():
@@ -153,10 +154,6 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> Answer:
             shutil.rmtree(path)
         say(f"Deleted {path}, {size(used)}.")
     return Answer([{"path": path, "bytes": used} for path, used in sizes.items()])
-
-
-def bytes_in(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 @command()
@@ -267,7 +264,6 @@ def show_comparison(one: Comparison) -> None:
 
 def row_for(reference: str, runs: Path | None) -> Row | None:
     """A run, or what a manifest says about weights; None: what is there is not a run."""
-    from zoo_core.spec.registry import registry
     from zoo_core.weights.references import published
 
     weights = published(reference)

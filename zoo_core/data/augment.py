@@ -1,7 +1,7 @@
 """The words of `Recipe.augment`: what each means, what it draws for each image, and how words run.
 
 Everything here is small NumPy arrays, decided by `Draws`; the pixels are moved by `Ops`. Words are
-entries of plugins; those that change colours are in colours.py.
+entries of plugins; these are the zoo's own.
 """
 
 from __future__ import annotations

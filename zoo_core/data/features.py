@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ class FeatureFile(BlockStore):
             return None
 
 
-def kept() -> list[FeatureFile]:
+def kept_features() -> list[FeatureFile]:
     """All features in the cache, complete or not; those that were used last come first."""
     folder, endings = cache_dir("features"), (".json", SUFFIX, SUFFIX + ".part")
     found = [path.name for path in folder.glob("[!.]*") if path.name.endswith(endings)]
@@ -138,7 +137,7 @@ def kept() -> list[FeatureFile]:
 
 def find_features(reference: str) -> FeatureFile:
     """By id, by the beginning of it, or by the name of the file."""
-    files, name = kept(), Path(reference).name
+    files, name = kept_features(), Path(reference).name
     named = [file for file in files if name in (file.path.name, file.path.stem)]
     found = named or [file for file in files if file.id.startswith(reference)]
     if len(found) > 1:
@@ -146,13 +145,6 @@ def find_features(reference: str) -> FeatureFile:
     if not found:
         raise UnknownName(f"there are no features {reference!r}", "zoo features list shows them")
     return found[0]
-
-
-def beyond(size: int) -> list[FeatureFile]:
-    """What has to go so that the rest takes at most so many bytes: the longest unused."""
-    files = kept()
-    used = accumulate(file.bytes for file in files)
-    return [file for file, total in zip(files, used, strict=True) if total > size]
 
 
 def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple[int, ...]]:

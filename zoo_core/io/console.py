@@ -109,7 +109,7 @@ def duration(seconds: float) -> str:
 
 
 def size(bytes_: int) -> str:
-    """A file size."""
+    """A number of bytes as people read it: `1.2 MB`."""
     value = float(bytes_)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:

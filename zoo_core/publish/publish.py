@@ -280,20 +280,3 @@ def plan_shipped(weights: Weights, organisation: str) -> Publication:
         what = f"{told} does not say how {weights.name} was trained: {error}"
         raise WeightsError(what, "zoo publish RUN --to package:FOLDER writes it") from error
     return Publication(weights, check(of_weights(weights, path)), text, repository)
-
-
-def list_shipped() -> None:
-    """Bring your manifest up to date with the lists of the plugins in this clone.
-
-    `make manifest` does that to weights_manifest.json, which it names in ZOO_MANIFEST. What a
-    repository holds stays listed as long as the bytes are the same.
-    """
-    plugins = manifest.core_manifest().parent / "plugins"
-    listed = [weights for who, weights in manifest.all_weights()[0] if who != USERS]
-    with changing(user_manifest()) as entries:
-        for name in [n for n, old in entries.items() if any(map(is_packaged, old.sources))]:
-            del entries[name]
-        for weights in listed:
-            file = packaged_file(weights)
-            if file and file.is_relative_to(plugins):
-                entries[weights.name] = structs.replace(weights, file=MODEL)

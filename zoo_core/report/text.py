@@ -182,19 +182,14 @@ def class_tables(facts: Facts) -> list[str]:
 
 def several_tables(facts: Facts) -> list[str]:
     """The figures of each class, where an image may have several."""
-    found = facts.scores.get("per_class") or {}
+    found = [(name, one) for name, one in (facts.scores.get("per_class") or {}).items() if one]
     columns = ("average_precision", "f1", "precision", "recall")
     rows = [
         (plain(name), *(percent(one[column]) for column in columns), f"{int(one['images']):,}")
-        for name, one in sorted(found.items(), key=lambda item: -_precision(item[1]))
-        if one
+        for name, one in sorted(found, key=lambda item: -item[1]["average_precision"])
     ]
     titles = ("class", "#average precision", "#F1", "#precision", "#recall", "#images")
     return [table(rows, titles)] if rows else []
-
-
-def _precision(one: Mapping[str, float] | None) -> float:
-    return one["average_precision"] if one else 0.0
 
 
 def mistakes(facts: Facts) -> list[str]:

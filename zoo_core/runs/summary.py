@@ -204,11 +204,6 @@ def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
     return dict(sorted(curves.items(), key=lambda item: first.get(item[0], 2)))
 
 
-def read_curves(run: Run) -> Curves:
-    with reading(run):
-        return curves_of(run.metrics())
-
-
 class ClassScore(NamedTuple):
     name: str
     accuracy: float

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
+from zoo_core.io.targets import install_hint
 from zoo_core.spec.entries import (
     AugmentationEntry,
     CommandEntry,
@@ -24,6 +25,10 @@ from zoo_core.spec.entries import (
 from zoo_core.spec.plugins import Plugins, load_plugins
 
 E = TypeVar("E", bound=Entry)
+ELSEWHERE = {  # names that people know, and the package of ours that has each
+    "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
+    "command": {"features": "zoo-frozen"},
+}
 
 
 class Catalog(Generic[E]):
@@ -71,6 +76,8 @@ class Catalog(Generic[E]):
         return [e for e in found if plugin_of(e) == plugin] if slash else found
 
     def _hint(self, reference: str) -> str:
+        if package := ELSEWHERE.get(self.sort, {}).get(reference):
+            return f"{package} has it: {install_hint(package)}"
         names = map(qualified_name, self) if "/" in reference else self._by_name
         near = did_you_mean(reference.lower(), names, most=3)
         hints = [near] if near else []
@@ -148,14 +155,15 @@ def find_models(
 
 def matches_text(entry: ListedEntry, text: str) -> bool:
     """Whether a glob fits the name, or a plain word occurs in the name, the tags or the summary."""
-    if not text:
-        return True
-    text = text.lower()
-    if any(character in text for character in "*?["):
-        names = (entry.name, qualified_name(entry))
+    words = (entry.summary, *getattr(entry, "tags", ()))
+    return matches(text.lower(), (entry.name, qualified_name(entry)), (entry.name, *words))
+
+
+def matches(text: str, names: Iterable[str], words: Iterable[str]) -> bool:
+    """Whether a glob fits one of the names, or a plain text is a part of one of the words."""
+    if any(letter in text for letter in "*?["):
         return any(fnmatch.fnmatchcase(name, text) for name in names)
-    words = (entry.name, entry.summary.lower(), *getattr(entry, "tags", ()))
-    return any(text in word for word in words)
+    return any(text.lower() in word.lower() for word in words)
 
 
 def plugin_of(entry: Entry) -> str:

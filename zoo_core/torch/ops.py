@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -108,35 +107,9 @@ class TorchOps(Ops):
             share = share.masked_fill(self._inside(boxes, first), 0)
         return first * share + second * (1 - share)
 
-    def nearest(self, images: Tensor, matrices: np.ndarray) -> Tensor:
-        count, height, width, channels = images.shape
-        x, y = self._sources(matrices, (height, width))
-        column, row = (x + 0.5).floor_().long(), (y + 0.5).floor_().long()
-        outside = (column < 0) | (column >= width) | (row < 0) | (row >= height)
-        source = row * width + column + self.put(np.arange(count) * height * width)[:, None, None]
-        pixels = images.reshape(-1, channels)[source.masked_fill_(outside, 0)]
-        return pixels.masked_fill_(outside[..., None], 0)
-
-    def change(self, images: Tensor, rows: np.ndarray, act: Callable[[Tensor], Tensor]) -> None:
-        places = self.put(rows)
-        images[places] = act(images[places])
-
-    def _on_planes(self, images: Tensor, change: Callable[[Tensor, slice], Tensor]) -> Tensor:
-        form = torch.contiguous_format
-        source = images.permute(0, 3, 1, 2).to(torch.float32, copy=True, memory_format=form)
-        planes = change(source, slice(None)).clamp_(0, 255)
-        planes = planes.round_().byte() if images.dtype == torch.uint8 else planes
-        return planes.permute(0, 2, 3, 1)
-
-    def _parts(self, images: Tensor) -> list[slice]:
-        return [slice(None)]
-
     def _planes(self, images: Tensor) -> Tensor:
         """float32 (B, c, h, w), contiguous."""
         return images.permute(0, 3, 1, 2).contiguous().float()
-
-    def _get(self, values: Tensor) -> np.ndarray:
-        return values.cpu().numpy()
 
     def _inside(self, boxes: np.ndarray, images: Tensor) -> Tensor:
         y = torch.arange(images.shape[2], device=self.device)
@@ -147,8 +120,9 @@ class TorchOps(Ops):
         return inside  # (B, 1, h, w)
 
 
-def in_numpy(name: str, back: Callable[[np.ndarray], Any] = torch.from_numpy) -> Callable[..., Any]:
-    return lambda self, images, *given: back(getattr(self.numpy, name)(images.numpy(), *given))
+def in_numpy(name: str) -> Callable[..., Tensor]:
+    act = getattr(Ops, name)
+    return lambda self, images, *given: torch.from_numpy(act(self.numpy, images.numpy(), *given))
 
 
 class CpuOps(TorchOps):
@@ -178,9 +152,3 @@ class CpuOps(TorchOps):
         return lambda images: torch.from_numpy(normalise(images.numpy()))
 
     move, cover, mix = in_numpy("move"), in_numpy("cover"), in_numpy("mix")
-    nearest, lookup = in_numpy("nearest"), in_numpy("lookup")
-    histogram, means = in_numpy("histogram", np.asarray), in_numpy("means", np.asarray)
-    colour, sharpen = in_numpy("colour"), in_numpy("sharpen")
-
-    def change(self, images: Tensor, rows: np.ndarray, act: Callable[[Tensor], Tensor]) -> None:
-        self.numpy.change(images.numpy(), rows, lambda some: act(self.put(some)).numpy())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from typing import Any
 
 from zoo_core.io.console import warn
 from zoo_core.io.errors import WeightsError
-from zoo_core.spec.registry import find_models, plugin_of, registry
+from zoo_core.spec.registry import find_models, matches, plugin_of, registry
 from zoo_core.weights import store
 from zoo_core.weights.manifest import Weights, all_weights, backbone_of, labels, packaged_file
 from zoo_core.weights.repository import is_repository, repositories
@@ -34,12 +33,11 @@ def list_weights(
     wanted = {(m.name, plugin_of(m)) for m in find_models(models, kind=kind, tag=tag)}
     installed = {(m.name, plugin_of(m)) for m in models}
     place, here = is_repository(text), store.stored_digests()
-    pattern = text if any(c in text for c in "*?[") else f"*{text.lower()}*"
     rows: list[dict[str, Any]] = []
     for who, reference, weights in _of_place(text) if place else _of_lists():
         model = (weights.model, weights.plugin)
         fits = dataset in ("", weights.dataset) and plugin in ("", weights.plugin)
-        named = place or fnmatchcase(weights.name, pattern)
+        named = place or matches(text, [weights.name], [weights.name])
         if fits and named and (model in wanted or not (kind or tag)):
             row = {"reference": reference, **facts_of(weights)}
             row["here"] = weights.sha256 in here or packaged_file(weights) is not None

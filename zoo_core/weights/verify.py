@@ -122,16 +122,12 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
             located = replace(located, **described)
         try:
             preprocess = Preprocess.from_dict(located.preprocess)
+            targets = Targets.from_dict(located.classes, located.targets)
         except (ArithmeticError, TypeError, ValueError) as error:
-            what = f"the preprocessing that comes with {located.reference} cannot be used"
-            raise WeightsError(f"{what}: {describe(error)}") from error
+            what = f"the preprocessing or the targets that come with {located.reference}"
+            raise WeightsError(f"{what} cannot be used: {describe(error)}") from error
         except OptionError as error:
             raise not_the_callers(error, located) from error
-        try:
-            targets = Targets.from_dict(located.classes, located.targets)
-        except (TypeError, ValueError) as error:
-            what = f"the targets that come with {located.reference} cannot be used"
-            raise WeightsError(f"{what}: {describe(error)}") from error
         try:
             entry, config = model_of(located)
             built_by = entry, config, framework_of(entry)

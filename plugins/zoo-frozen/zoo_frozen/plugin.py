@@ -112,3 +112,14 @@ def zoo_models() -> list[zoo.ModelEntry]:
 @zoo.hookimpl
 def zoo_manifests() -> list[str]:
     return ["zoo_frozen:weights.json"]
+
+
+@zoo.hookimpl
+def zoo_commands() -> list[zoo.CommandEntry]:
+    return [
+        zoo.CommandEntry(
+            name="features",
+            target="zoo_frozen.command:features_command",
+            help="Show, compute and export the features of frozen backbones.",
+        )
+    ]

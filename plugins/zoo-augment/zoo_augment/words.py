@@ -1,4 +1,4 @@
-"""Words of `Recipe.augment` that change colours, and policies that choose among many changes.
+"""The words: colour jitter, and policies that choose among many changes.
 
 A change that maps values to values is a table for each image, one that mixes channels a matrix, one
 that moves pixels an affine map: all images that call for one of these are done together.
@@ -7,14 +7,13 @@ that moves pixels an affine map: all images that call for one of these are done 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zoo_core.data.augment import Augmentation, limited
-from zoo_core.data.draws import Draws
-from zoo_core.data.ops import LUMA, Ops
+import zoo
+from zoo_augment.pixels import Pixels, on_pixels
 
 CHANGES = (
     "identity", "shear_x", "shear_y", "translate_x", "translate_y", "rotate", "saturation",
@@ -24,22 +23,41 @@ MOVES, TABLES = CHANGES[1:6], CHANGES[8:]  # each sort stands together
 COUNTED = CHANGES[11:]  # these depend on the values of the image
 LEVELS = 30  # the strongest level: of 31, as in both papers
 VALUES = np.arange(256)
+LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey: ITU-R 601, as in Pillow
+
+
+class Word(zoo.Augmentation):
+    """An augmentation that changes pixels in the same way in NumPy and in torch."""
+
+    word: ClassVar[str]
+
+    def run(self, ops: zoo.Ops, images: Any, draws: zoo.Draws) -> Any:
+        # Drawn by the word alone: recipes from before these words had a plugin of their own make
+        # the same images.
+        own = replace(draws, prefix=f"{self.word}.")
+        return on_pixels(ops, images, lambda pixels, images: self.change(pixels, images, own))
+
+    def change(self, pixels: Pixels, images: Any, draws: zoo.Draws) -> Any:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Jitter(Augmentation):
+class Jitter(Word):
     """Change brightness, contrast and saturation by a share up to the strength, turn the hue."""
 
-    strength: float = limited(0, 1)
-    hue: float = limited(0, 0.5, 0.0)  # of the circle of colours, each way
+    word = "jitter"
+    strength: float = field(metadata={"limits": (0, 1)})
+    # Of the circle of colours, each way.
+    hue: float = field(default=0.0, metadata={"limits": (0, 0.5)})
 
-    def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
+    def change(self, pixels: Pixels, images: Any, draws: zoo.Draws) -> Any:
         low, high = 1 - self.strength, 1 + self.strength
         bright, contrast, colour = (
             draws.uniform(name, low, high) for name in ("brightness", "contrast", "saturation")
         )
         turn = 2 * np.pi * draws.uniform("hue", -self.hue, self.hue)
-        return ops.colour(images, _matrices(ops.means(images), bright, contrast, colour, turn))
+        matrices = _matrices(pixels.means(images), bright, contrast, colour, turn)
+        return pixels.colour(images, matrices)
 
 
 def _matrices(means: np.ndarray, *changes: np.ndarray | float) -> np.ndarray:
@@ -74,7 +92,7 @@ class Reach:
     bits: int  # that posterize takes away
 
     def apply(
-        self, ops: Ops, images: Any, change: np.ndarray, level: np.ndarray, minus: np.ndarray
+        self, pixels: Pixels, images: Any, change: np.ndarray, level: np.ndarray, minus: np.ndarray
     ) -> Any:
         """Change each image: which of CHANGES, by what share of the reach, in which direction."""
         signed = np.where(minus, -level, level)
@@ -85,31 +103,34 @@ class Reach:
             first, last = CHANGES.index(names[0]), CHANGES.index(names[-1])
             rows = np.flatnonzero((change >= first) & (change <= last))
             if len(rows):
-                ops.change(images, rows, lambda some: done(some, rows))
+                places = pixels.put(rows)
+                images[places] = done(images[places], rows)
 
         def looked_up(some: Any, rows: np.ndarray) -> Any:
             tables = np.empty((len(rows), channels, 256), np.uint8)
             counts = np.zeros(tables.shape, np.int64)
             # Counts are exact, so that tables are the same in both frameworks.
             if len(counted := np.flatnonzero(change[rows] >= CHANGES.index(COUNTED[0]))):
-                counts[counted] = ops.histogram(some[ops.put(counted)])
+                counts[counted] = pixels.histogram(some[pixels.put(counted)])
             for number in np.unique(change[rows]):
                 these = np.flatnonzero(change[rows] == number)
                 how = level[rows[these], None, None], factor[rows[these], None, None]
                 made = self._tables(CHANGES[number], counts[these], *how)
                 tables[these] = np.rint(made.clip(0, 255))
-            return ops.lookup(some, tables)
+            return pixels.lookup(some, tables)
 
         def saturated(some: Any, rows: np.ndarray) -> Any:
-            return ops.colour(
+            return pixels.colour(
                 some, _matrices(np.zeros((len(rows), channels)), 1, 1, factor[rows], 0)
             )
 
         moves = self._moves(change, signed, height, width)
-        act(MOVES, lambda some, rows: ops.nearest(some, moves[rows]))
+        act(MOVES, lambda some, rows: pixels.nearest(some, moves[rows]))
         act(TABLES, looked_up)
         act(("saturation",), saturated)
-        act(("sharpness",), lambda some, rows: ops.sharpen(some, factor[rows].astype(np.float32)))
+        act(
+            ("sharpness",), lambda some, rows: pixels.sharpen(some, factor[rows].astype(np.float32))
+        )
         return images
 
     def _moves(self, change: np.ndarray, signed: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -159,25 +180,28 @@ USUAL = Reach(shear=0.3, move=150 / 331, rotate=30, factor=0.9, bits=4)
 
 
 @dataclass(frozen=True)
-class Trivial(Augmentation):
+class Trivial(Word):
     """One change for each image, of any level: TrivialAugment with its wide reach."""
 
-    def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
+    word = "trivial"
+
+    def change(self, pixels: Pixels, images: Any, draws: zoo.Draws) -> Any:
         change = draws.integers("change", 0, len(CHANGES) - 1)
         level = draws.integers("level", 0, LEVELS) / LEVELS
-        return WIDE.apply(ops, images, change, level, draws.coins("minus"))
+        return WIDE.apply(pixels, images, change, level, draws.coins("minus"))
 
 
 @dataclass(frozen=True)
-class Rand(Augmentation):
+class Rand(Word):
     """So many changes for each image, one after the other, all of one level: RandAugment."""
 
-    changes: int = limited(1, len(CHANGES), 2)
-    magnitude: int = limited(0, LEVELS, 9)
+    word = "rand"
+    changes: int = field(default=2, metadata={"limits": (1, len(CHANGES))})
+    magnitude: int = field(default=9, metadata={"limits": (0, LEVELS)})
 
-    def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
+    def change(self, pixels: Pixels, images: Any, draws: zoo.Draws) -> Any:
         level = np.full(len(draws.positions), self.magnitude / LEVELS)
         for number in range(self.changes):
             change = draws.integers(f"{number}.change", 0, len(CHANGES) - 1)
-            images = USUAL.apply(ops, images, change, level, draws.coins(f"{number}.minus"))
+            images = USUAL.apply(pixels, images, change, level, draws.coins(f"{number}.minus"))
         return images

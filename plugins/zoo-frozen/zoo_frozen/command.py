@@ -5,29 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import click
 
-from zoo_core.cli import options
-from zoo_core.cli.output import Answer, group, note, print_fields, print_table
-from zoo_core.data.datasets import lasting
-from zoo_core.data.features import FeatureFile, beyond, export_features, find_features, kept
-from zoo_core.io.blocks import Progress
-from zoo_core.io.console import size
-from zoo_core.io.errors import DataError, UsageError
-from zoo_core.spec.registry import registry
-from zoo_core.spec.settings import choose_recipe, flat, override, parse_settings
+import zoo
+from zoo import kit
 
 SHOWN = 8  # letters of a digest
 LOOKS = ("dataset", "split", "view", "backbone", "stored", "pixels", "dtype")  # of a row
 
-complete_features = options.completion(lambda ctx: [file.id for file in kept()])
+
+def complete_features(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [file.id for file in kit.kept_features() if file.id.startswith(incomplete)]
+
+
 ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete=complete_features)
 
 
-@group()
+@kit.group()
 def features_command() -> None:
     """Show, compute and export the features of frozen backbones.
 
@@ -40,19 +38,19 @@ def features_command() -> None:
 
 
 @features_command.command("list")
-def list_() -> Answer:
+def list_() -> kit.Answer:
     """List the features in the cache, last used first.
 
     Example:
       zoo features list --json
     """
-    files = kept()
+    files = kit.kept_features()
     rows = [about(file) for file in files]
     tell_apart(rows, [file.progress() for file in files])
 
     def show() -> None:
         for row in rows:
-            row["size"] = size(row["bytes"])
+            row["size"] = kit.size(row["bytes"])
             row["id"], row["differs"] = row["id"][:SHOWN], as_words(row.get("differs", {}))
             if "used" in row:  # people read their own time, programs the one that all share
                 row["used"] = f"{datetime.fromisoformat(row['used']).astimezone():%Y-%m-%d %H:%M}"
@@ -61,25 +59,25 @@ def list_() -> Answer:
         columns += ["differs"] * any(row["differs"] for row in rows)
         empty = "There are no features yet; training a frozen model computes them."
         same = [name for name in ("dtype", "view") if len({row.get(name) for row in rows}) == 1]
-        print_table(columns, rows, [*same, "#width", "used", "#images", "#size"], empty)
+        kit.print_table(columns, rows, [*same, "#width", "used", "#images", "#size"], empty)
         if rows:
-            note(f"{size(sum(row['bytes'] for row in rows))} in all.")
+            click.echo(f"{kit.size(sum(row['bytes'] for row in rows))} in all.", err=True)
 
-    return Answer(rows, show)
+    return kit.Answer(rows, show)
 
 
 @features_command.command()
 @click.argument("id_", metavar="ID", shell_complete=complete_features)
-def info(id_: str) -> Answer:
+def info(id_: str) -> kit.Answer:
     """Show every setting that these features depend on, and how they were made.
 
     Example:
       zoo features info 252cd8
     """
-    file = find_features(id_)
+    file = kit.find_features(id_)
     progress = file.progress()
     if progress is None:
-        raise DataError(f"{file.record} cannot be read", f"zoo features remove {file.id}")
+        raise zoo.DataError(f"{file.record} cannot be read", f"zoo features remove {file.id}")
     document = {
         **about(file),
         "path": str(file.path if file.path.exists() else file.part),
@@ -91,17 +89,17 @@ def info(id_: str) -> Answer:
     }
 
     def show() -> None:
-        flat: dict[str, Any] = {**document, "size": size(document["bytes"])}
+        shown: dict[str, Any] = {**document, "size": kit.size(document["bytes"])}
         for section in ("key", "made_with"):
-            flat |= {f"{section}: {name}": value for name, value in flat.pop(section).items()}
-        print_fields(flat)
+            shown |= {f"{section}: {name}": value for name, value in shown.pop(section).items()}
+        kit.print_fields(shown)
 
-    return Answer(document, show)
+    return kit.Answer(document, show)
 
 
 @features_command.command()
 @ids_argument
-def verify(ids: tuple[str, ...]) -> Answer:
+def verify(ids: tuple[str, ...]) -> kit.Answer:
     """Read features again, every byte, and check them.
 
     The next training that needs damaged features computes only the damaged part again.
@@ -110,20 +108,22 @@ def verify(ids: tuple[str, ...]) -> Answer:
       zoo features verify 252cd8     without an ID all of them
     """
     rows = []
-    for file in [find_features(id_) for id_ in ids] if ids else kept():
+    for file in [kit.find_features(id_) for id_ in ids] if ids else kit.kept_features():
         try:
             state, sound = file.verify(), True
-        except DataError as error:
+        except zoo.DataError as error:
             state, sound = str(error), False
         rows.append({"id": file.id, "ok": sound, "state": state, "path": file.path})
     empty, ok = "There are no features yet.", all(row["ok"] for row in rows)
-    return Answer(rows, lambda: print_table(["id", "state"], rows, empty=empty), failed=not ok)
+    return kit.Answer(
+        rows, lambda: kit.print_table(["id", "state"], rows, empty=empty), failed=not ok
+    )
 
 
 @features_command.command()
 @ids_argument
 @click.option("--max-size", default="", metavar="SIZE", help="Keep at most this: 500MB, 5GB, 0.")
-def remove(ids: tuple[str, ...], max_size: str) -> Answer:
+def remove(ids: tuple[str, ...], max_size: str) -> kit.Answer:
     """Delete features; they can be computed again.
 
     Examples:
@@ -132,22 +132,23 @@ def remove(ids: tuple[str, ...], max_size: str) -> Answer:
     """
     if bool(ids) == bool(max_size):
         raise click.UsageError("say which: ID..., or --max-size")
-    files = beyond(parse_size(max_size)) if max_size else [find_features(id_) for id_ in ids]
+    files = beyond(parse_size(max_size)) if max_size else [kit.find_features(id_) for id_ in ids]
     removed = [(file, file.remove()) for file in files]
     rows = [{"id": file.id, "bytes": used, "path": file.path} for file, used in removed]
-    lines = [f"{file.id}: deleted, {size(used)}" for file, used in removed]
-    return Answer(rows, "\n".join(lines) if lines else lambda: note("There is nothing to remove."))
+    lines = [f"{file.id}: deleted, {kit.size(used)}" for file, used in removed]
+    remarks = [] if rows else ["There is nothing to remove."]
+    return kit.Answer(rows, "\n".join(lines), remarks=remarks)
 
 
 @features_command.command()
-@click.argument("model", shell_complete=options.complete_models)
-@options.dataset_option
-@options.set_option("As for zoo train: model.NAME, preprocess.NAME, augment.")
-@options.device_option
-@options.quiet_option
+@kit.model_argument
+@kit.dataset_option
+@kit.set_option("As for zoo train: model.NAME, preprocess.NAME, augment.")
+@kit.device_option
+@kit.quiet_option
 def compute(
     model: str, dataset: str, assignments: tuple[str, ...], device: str, quiet: bool
-) -> Answer:
+) -> kit.Answer:
     """Compute the features that a training of MODEL would need, and train nothing.
 
     Features in the cache are not computed again. After Ctrl-C or a kill, run the same command to
@@ -157,27 +158,20 @@ def compute(
       zoo features compute efficientnet_lite0_finetune --dataset cifar10
       zoo features compute timm_frozen --set model.backbone=resnet50 --set augment=flip
     """
-    entry = registry().models.get(model)
-    if "backbone" not in entry.capabilities:
-        able = [one.name for one in registry().models if "backbone" in one.capabilities]
-        raise UsageError(f"model {model!r} has no frozen backbone", f"these do: {', '.join(able)}")
-    recipe = override(choose_recipe(entry, "default"), parse_settings(assignments, entry))
-    from zoo_core.train.builder import build_job, open_data
-    from zoo_core.train.display import open_display
-
-    display = open_display(quiet)
-    data, recipe = open_data(entry, recipe, lasting(dataset or entry.dataset), display.say)
-    job = build_job(entry, recipe, data, display, device=device)
-    rows = [about(FeatureFile(path)) for path in job.trainer.prepare(job)]
+    if not model:
+        raise click.UsageError("say which MODEL; zoo list shows them")
+    settings = kit.parse_settings(assignments, zoo.info(model))
+    paths = zoo.compute_features(model, dataset, settings=settings, device=device, quiet=quiet)
+    rows = [about(kit.FeatureFile(path)) for path in paths]
     lines = [f"{row['id']}  {row['dataset']} {row['split']} {row['view']}" for row in rows]
-    return Answer(rows, "\n".join(lines))
+    return kit.Answer(rows, "\n".join(lines))
 
 
 @features_command.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete_features)
-@options.output_option(".npz", ".safetensors", required=True,
+@kit.output_option(".npz", ".safetensors", required=True,
                        help="A file that ends in .npz or .safetensors.")  # fmt: skip
-def export(ids: tuple[str, ...], output: Path) -> Answer:
+def export(ids: tuple[str, ...], output: Path) -> kit.Answer:
     """Write features and labels for other programs, scikit-learn for example.
 
     The file has the arrays train_features, train_labels, test_features and so on, float32 and
@@ -186,14 +180,14 @@ def export(ids: tuple[str, ...], output: Path) -> Answer:
     Example:
       zoo features export 252cd8 9f01ab -o cifar10.safetensors
     """
-    shapes = export_features([find_features(id_) for id_ in ids], output)
+    shapes = kit.export_features([kit.find_features(id_) for id_ in ids], output)
     used = output.stat().st_size
     lines = [f"{name}  {' x '.join(map(str, shape))}" for name, shape in shapes.items()]
-    lines.append(f"{output}  {size(used)}")
-    return Answer({"file": output, "bytes": used, "arrays": shapes}, "\n".join(lines))
+    lines.append(f"{output}  {kit.size(used)}")
+    return kit.Answer({"file": output, "bytes": used, "arrays": shapes}, "\n".join(lines))
 
 
-def about(file: FeatureFile) -> dict[str, Any]:
+def about(file: kit.FeatureFile) -> dict[str, Any]:
     progress = file.progress()
     row: dict[str, Any] = {"id": file.id, "bytes": file.bytes}
     if progress is None:
@@ -215,7 +209,7 @@ def about(file: FeatureFile) -> dict[str, Any]:
     }
 
 
-def tell_apart(rows: Sequence[dict[str, Any]], known: Sequence[Progress | None]) -> None:
+def tell_apart(rows: Sequence[dict[str, Any]], known: Sequence[Any]) -> None:
     """Add what else differs in the keys of rows that would look the same."""
     alike: dict[tuple[Any, ...], list[tuple[dict[str, Any], dict[str, str]]]] = {}
     for row, progress in zip(rows, known, strict=True):
@@ -229,6 +223,31 @@ def tell_apart(rows: Sequence[dict[str, Any]], known: Sequence[Progress | None])
                     row.setdefault("differs", {})[name] = key.get(name, "")
 
 
+def flat(key: Mapping[str, Any]) -> dict[str, str]:
+    """All of a key as words: `dtype`, `preprocess.size`."""
+    found: dict[str, str] = {}
+    for name, value in key.items():
+        inner = value.items() if isinstance(value, Mapping) else ()
+        found |= {f"{name}.{option}": _word(item) for option, item in inner}
+        found |= {} if isinstance(value, Mapping) else {name: _word(value)}
+    return found
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_word, value))
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def beyond(size: int) -> list[kit.FeatureFile]:
+    """What has to go so that the rest takes at most so many bytes: the longest unused."""
+    files = kit.kept_features()
+    used = accumulate(file.bytes for file in files)
+    return [file for file, total in zip(files, used, strict=True) if total > size]
+
+
 def as_words(settings: Mapping[str, str]) -> str:
     """`preprocess.interpolation=bicubic weights=0a1b2c3d`: of a digest its beginning."""
     return " ".join(f"{k}={v[:SHOWN] if len(v) == 64 else v}" for k, v in settings.items())
@@ -238,5 +257,5 @@ def parse_size(text: str) -> int:
     """`500MB`, `5 GB`, `1000`: bytes."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)b?", text.strip().lower())
     if found is None:
-        raise UsageError(f"{text!r} is not a size", "write 500MB or 5GB")
+        raise zoo.UsageError(f"{text!r} is not a size", "write 500MB or 5GB")
     return int(float(found[1]) * 1000 ** ("", "k", "m", "g", "t").index(found[2]))

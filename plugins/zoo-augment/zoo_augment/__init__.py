@@ -1,0 +1,1 @@
+"""Colour jitter, TrivialAugment and RandAugment."""
