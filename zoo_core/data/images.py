@@ -71,8 +71,11 @@ def fit_image(image: Image.Image, form: Form) -> np.ndarray:
     """
     size, channels, fit = form
     image.draft(None, (SPARE * size, SPARE * size))
-    image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
-    image = _flat(image).convert("L" if channels == 1 else "RGB")
+    # Asked first: either step copies an image that does not need it.
+    if image.getexif().get(ORIENTATION, 1) != 1:
+        image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
+    if image.mode != (mode := "L" if channels == 1 else "RGB") or "transparency" in image.info:
+        image = _flat(image).convert(mode)
     width, height = image.size
     inner = (size, size)
     if fit == "crop" and width != height:

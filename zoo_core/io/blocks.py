@@ -23,6 +23,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -51,6 +52,7 @@ class Layout:
     before: bytes = b""  # what the file begins and ends with: a header, labels
     after: bytes = b""
     about: Mapping[str, Any] = field(default_factory=dict)  # JSON for people; decides nothing
+    trusted: bool = False  # a complete file is not hashed before it is used; `verify` does that
 
 
 @dataclass
@@ -102,12 +104,17 @@ class BlockStore:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def open(self, *, again: bool = False) -> IO[bytes] | None:
-        """The complete file, every byte checked, again if this process has done so; or None."""
+    def open(self, *, again: bool = False, trusted: bool = False) -> IO[bytes] | None:
+        """The complete file, every byte checked, again if this process has done so; or None.
+
+        trusted: only its size is checked, by whoever reads its header; for files that are large.
+        """
         progress = self.progress()
         if progress is None or not progress.sha256 or not self.path.exists():
             return None
         file = self.path.open("rb")
+        if trusted:
+            return file
         facts = os.fstat(file.fileno())
         seen = (self.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, progress.sha256)
         if again or seen not in _verified:
@@ -131,6 +138,7 @@ class BlockStore:
         writer = Writer(self, layout, waiting)
         try:
             yield writer
+            writer.settle()
             self._finish()
         finally:
             writer.release()
@@ -147,7 +155,7 @@ class BlockStore:
         wanted = document_digest([layout.key, layout.rows])
         if progress and document_digest([progress.key, progress.rows]) == wanted:
             with suppress(DataError):
-                if file := self.open():
+                if file := self.open(trusted=layout.trusted):
                     file.close()
                     return  # all of it is there and sound
         else:
@@ -254,6 +262,8 @@ class Writer:
     ) -> None:
         self._store, self._layout, self._waiting = store, layout, waiting
         self._held: dict[int, FileLock] = {}
+        self._behind = ThreadPoolExecutor(1)
+        self._committing: Future[None] | None = None
         self.progress = store._begun()
 
     def rows(self, block: int) -> range:
@@ -265,6 +275,8 @@ class Writer:
         while self.progress.missing:
             if (block := self.claim()) is not None:
                 yield block
+            elif self._committing:
+                self.settle()
             elif self.progress.missing:
                 if self._waiting:
                     self._waiting()
@@ -281,6 +293,17 @@ class Writer:
                     self._held[block] = lock
                     return block
         return None
+
+    def commit_behind(self, block: int, content: Any, seconds: float = 0.0) -> None:
+        """Commit in a thread, one block at a time, while the next one is computed."""
+        self.settle()
+        self._committing = self._behind.submit(self.commit, block, content, seconds)
+
+    def settle(self) -> None:
+        """Wait for what is being committed; an error of it is raised here."""
+        committing, self._committing = self._committing, None
+        if committing:
+            committing.result()
 
     def commit(self, block: int, content: Any, seconds: float = 0.0) -> None:
         """Keep the rows (bytes, or an array in C order) of a claimed block: save, then count."""
@@ -303,6 +326,7 @@ class Writer:
 
     def release(self) -> None:
         """Leave what was claimed and not committed to others."""
+        self._behind.shutdown()
         if self._held:
             with locked(self._store.path):
                 for block in list(self._held):
