@@ -240,7 +240,9 @@ def test_a_part_is_what_pillow_makes_of_it_and_the_same_in_all_frameworks(side, 
     ]
     assert np.array_equal(made[0], made[1]) and np.array_equal(made[0], made[2])
     for image, (left, top, w, h), flip, found in zip(images, boxes, flips, made[0], strict=True):
-        part = Image.fromarray(np.squeeze(image[top : top + h, left : left + w], (2,)[channels - 1 :]))
+        part = Image.fromarray(
+            np.squeeze(image[top : top + h, left : left + w], (2,)[channels - 1 :])
+        )
         expected = np.asarray(part.resize((size, size), Image.Resampling.BILINEAR))
         found = found[:, ::-1] if flip else found
         assert np.abs(found.reshape(expected.shape) - expected.astype(int)).max() <= 1

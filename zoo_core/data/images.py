@@ -58,10 +58,15 @@ def open_image(file: ImageSource) -> Image.Image:
 def read_image(file: ImageSource, form: Form) -> np.ndarray:
     """Open, decode and fit an image file: uint8 (size, size, channels)."""
     with open_image(file) as image:
-        try:
-            return fit_image(image, form)
-        except Exception as error:  # a damaged file can make Pillow raise almost anything
-            raise _unreadable(file, error) from error
+        return decoded(image, file, form)
+
+
+def decoded(image: Image.Image, file: ImageSource, form: Form) -> np.ndarray:
+    """The same for an image that is open; file: where it comes from."""
+    try:
+        return fit_image(image, form)
+    except Exception as error:  # a damaged file can make Pillow raise almost anything
+        raise _unreadable(file, error) from error
 
 
 def fit_image(image: Image.Image, form: Form) -> np.ndarray:

@@ -6,9 +6,8 @@ and whichever thread makes it.
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,6 +19,7 @@ from zoo_core.data.augment import Cover, CutMix, mixing, parse_augment, stages
 from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws, permutation
 from zoo_core.data.ops import open_ops
+from zoo_core.data.originals import THREADS
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError
 
@@ -27,7 +27,6 @@ EVALUATION_BATCH = 256
 # Bytes of a batch, as floats. A smaller one is made sooner than threads have handed it over; a few
 # larger ones are made ahead, as many as threads are good for and as fit into so much memory.
 LARGE, AHEAD = 1 << 23, 1 << 29
-THREADS = min(8, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Loader:
         count = len(self.indices)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+    def epoch(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
         """The batches of an epoch, from batch `start` on; threads make large ones ahead."""
         numbers = range(start, len(self))
         if not self._threads:

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from zoo_core.data.images import FORMATS, GREY_MODES, Form, open_image, read_image, turned_size
+from zoo_core.data.images import FORMATS, GREY_MODES, Form, decoded, open_image, turned_size
 from zoo_core.data.originals import Originals, workers
 from zoo_core.io import tensors
-from zoo_core.io.blocks import BlockStore, Layout
+from zoo_core.io.blocks import BlockStore, Layout, kept_stores
 from zoo_core.io.console import progress
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError, os_errors
@@ -63,8 +63,11 @@ class Pack:
         asked = document_digest([self.label, self.form, self.pixels])
         return BlockStore(cache_dir("packs") / f"{words[:40]}-{asked[:16]}{SUFFIX}")
 
-    def rows(self, report: Callable[[str], None]) -> np.ndarray:
-        """All rows, mapped, uint8 (n, row_bytes); what is not in the cache is decoded now."""
+    def rows(self, report: Callable[[str], None], *, trusted: bool = False) -> np.ndarray:
+        """All rows, mapped, uint8 (n, row_bytes); what is not in the cache is decoded now.
+
+        trusted: a complete file is not hashed first, which may take longer than the training.
+        """
         key = {
             "version": VERSION,
             "originals": document_digest(self.originals.key),
@@ -78,6 +81,7 @@ class Pack:
             row_bytes=self.row_bytes,
             before=tensors.header_bytes(spec, json.dumps(key), aligned=FACTS.itemsize),
             about={"label": self.label},
+            trusted=trusted,
         )
         waiting = lambda: report("another process decodes these images; waiting")  # noqa: E731
         what = f"decoded images cannot be kept in {self.store.path.parent}"
@@ -91,7 +95,8 @@ class Pack:
                     for row in pool.map(self._row, writer.rows(block)):
                         rows.append(row)
                         advance(1)
-                    writer.commit(block, np.stack(rows), time.perf_counter() - started)
+                    # Behind: to force it to the disk takes a while, and needs no processor.
+                    writer.commit_behind(block, np.stack(rows), time.perf_counter() - started)
         with self.store.path.open("rb") as file:
             return tensors.read_arrays(file, tensors.read_header(file), mapped=True)["rows"]
 
@@ -105,8 +110,7 @@ class Pack:
                 facts["width"], facts["height"] = turned_size(image)
                 facts["format"] = FORMATS.index(image.format or "")
                 facts["grey"] = image.mode in GREY_MODES
-            file.seek(0)
-            pixels = read_image(file, self.form)
+                pixels = decoded(image, file, self.form)
         except DataError:
             facts["broken"] = True
             return row
@@ -114,6 +118,18 @@ class Pack:
         if self.pixels:
             row[FACTS.itemsize :] = pixels.reshape(-1)
         return row
+
+
+def kept_packs(label: str = "") -> list[BlockStore]:
+    """The packs in the cache, or those of one dataset."""
+    found = kept_stores(cache_dir("packs"), SUFFIX)
+    return [one for one in found if not label or label == label_of(one)]
+
+
+def label_of(store: BlockStore) -> str:
+    """What people call the images of a pack: a path, or the name of a dataset."""
+    progress = store.progress()
+    return str(progress.about.get("label", "")) if progress else store.path.stem
 
 
 def look(pixels: np.ndarray) -> int:

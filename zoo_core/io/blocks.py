@@ -52,7 +52,12 @@ class Layout:
     before: bytes = b""  # what the file begins and ends with: a header, labels
     after: bytes = b""
     about: Mapping[str, Any] = field(default_factory=dict)  # JSON for people; decides nothing
-    trusted: bool = False  # a complete file is not hashed before it is used; `verify` does that
+    trusted: bool = False  # of a complete file only the size is checked; `verify` hashes it
+
+    @property
+    def bytes(self) -> int:
+        """Of the complete file."""
+        return len(self.before) + self.rows * self.row_bytes + len(self.after)
 
 
 @dataclass
@@ -104,17 +109,12 @@ class BlockStore:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def open(self, *, again: bool = False, trusted: bool = False) -> IO[bytes] | None:
-        """The complete file, every byte checked, again if this process has done so; or None.
-
-        trusted: only its size is checked, by whoever reads its header; for files that are large.
-        """
+    def open(self, *, again: bool = False) -> IO[bytes] | None:
+        """The complete file, every byte checked, again if this process has done so; or None."""
         progress = self.progress()
         if progress is None or not progress.sha256 or not self.path.exists():
             return None
         file = self.path.open("rb")
-        if trusted:
-            return file
         facts = os.fstat(file.fileno())
         seen = (self.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, progress.sha256)
         if again or seen not in _verified:
@@ -155,7 +155,10 @@ class BlockStore:
         wanted = document_digest([layout.key, layout.rows])
         if progress and document_digest([progress.key, progress.rows]) == wanted:
             with suppress(DataError):
-                if file := self.open(trusted=layout.trusted):
+                size = self.path.stat().st_size if self.path.exists() else -1
+                if layout.trusted and progress.sha256 and size == layout.bytes:
+                    return
+                if file := self.open():
                     file.close()
                     return  # all of it is there and sound
         else:
@@ -166,10 +169,9 @@ class BlockStore:
             self.path.replace(self.part)  # damaged: what is sound in it is kept
         with self.part.open("r+b" if self.part.exists() else "w+b") as file:
             # Whatever a kill or a failing disk left of these, they are known beforehand.
-            end = len(layout.before) + layout.rows * layout.row_bytes
             file.write(layout.before)
-            file.truncate(end + len(layout.after))
-            file.seek(end)
+            file.truncate(layout.bytes)
+            file.seek(layout.bytes - len(layout.after))
             file.write(layout.after)
             for block, digest in enumerate(progress.blocks):
                 rows = progress.rows_of(block)
@@ -252,6 +254,14 @@ class BlockStore:
             for path in (self.path, self.part, self.record, *self._claims()):
                 path.unlink(missing_ok=True)
         return used
+
+
+def kept_stores(folder: Path, suffix: str) -> list[BlockStore]:
+    """All stores in a folder, complete or not; those that were used last come first."""
+    endings = (".json", suffix, suffix + ".part")
+    found = [path.name for path in folder.glob("[!.]*") if path.name.endswith(endings)]
+    stores = [BlockStore(folder / (name + suffix)) for name in {n.partition(".")[0] for n in found}]
+    return sorted(stores, key=lambda store: (-store.last_used, store.path.name))
 
 
 class Writer:

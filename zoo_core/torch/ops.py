@@ -37,8 +37,9 @@ class TorchOps(Ops):
         return tensor.to(self.device, non_blocking=True)
 
     def move(self, images: Tensor, plan: MovePlan) -> Tensor:
-        whole = plan.indices is None
-        batch = images if whole else images.index_select(0, self.put(plan.indices))
+        batch = images
+        if plan.indices is not None:
+            batch = images.index_select(0, self.put(plan.indices))
         if plan.flips:
             batch[: plan.flips] = batch[: plan.flips].flip(2)
         if plan.starts is None:
@@ -176,7 +177,8 @@ class CpuOps(TorchOps):
 
     def zoom(self, images: Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> Tensor:
         if images.dtype != torch.uint8:
-            return super().zoom(images, boxes, flips, size)
+            zoomed: Tensor = super().zoom(images, boxes, flips, size)
+            return zoomed
         planes = torch.empty(len(images), images.shape[3], size, size, dtype=torch.uint8)
         for image, made, box, flip in zip(images, planes, boxes.tolist(), flips, strict=True):
             left, top, width, height = box

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import Dataset, Split
+from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import open_dataset
 from zoo_core.io.console import duration, named, typed
 from zoo_core.io.errors import Interrupted, TrainingError, WeightsError, ZooError, signal_of
@@ -299,9 +299,7 @@ def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> 
     searches and reports look for them there."""
     figures = {"test": test}
     if len(held_out := job.parts[1]):
-        train = job.dataset.train
-        labels = None if train.labels is None else train.labels[held_out]
-        data = replace(job.dataset, test=Split(train.images[held_out], labels))
+        data = replace(job.dataset, test=job.dataset.train.part(held_out))
         figures["validation"], *_ = _measure(job, fitted, data)
     line: dict[str, Any] = {"epoch": fitted.epochs}
     for split, scores in figures.items():
