@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,11 @@ from zoo_core.cli.output import Answer, group, note, print_fields, print_table, 
 from zoo_core.data import datasets
 from zoo_core.data.check import check_dataset
 from zoo_core.data.dataset import Split
-from zoo_core.data.datasets import cached, find_dataset, open_dataset
+from zoo_core.data.datasets import DatasetChoice, cached, find_dataset, open_dataset
+from zoo_core.data.packs import kept_packs, label_of
 from zoo_core.data.sheets import write_sheet
 from zoo_core.data.targets import strata
+from zoo_core.io.blocks import BlockStore
 from zoo_core.io.console import size, typed
 from zoo_core.io.errors import DataError, UsageError, os_errors
 from zoo_core.spec.registry import origin, plugin_of, registry
@@ -69,6 +73,7 @@ def list_() -> Answer:
         }
         for entry in catalog
     ]
+    rows += [_pack_row(store) for store in kept_packs()]
 
     def show() -> None:
         for row in rows:
@@ -99,7 +104,9 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
     rows = []
     for name in names:
         data = open_dataset(name, options, source=source)
-        path = find_dataset(name, options).file
+        choice = find_dataset(name, options)
+        packs = [store.path for store in packs_of(choice)]
+        path = packs[0] if packs else choice.file
         kept = f"in {path}" if path.exists() else "made when it is used, nothing to keep"
         train, test = len(data.train), len(data.test) if data.test else 0
         count = f"{train:,} + {test:,}" if test else f"{train:,}"
@@ -120,7 +127,7 @@ def info(name: str) -> Answer:
       zoo data info cifar10
     """
     entry = find_dataset(name).entry
-    copies = []
+    copies = [_pack_copy(store) for store in packs_of(find_dataset(name))]
     for _, path in cached(name):
         try:
             record, _ = datasets.read_cache(path, arrays=False)
@@ -149,7 +156,7 @@ def info(name: str) -> Answer:
         )
         for copy in copies:
             click.echo()
-            about = {key: copy.get(key) for key in ("fetched", "source", "damaged")}
+            about = {key: copy.get(key) for key in ("holds", "fetched", "source", "damaged")}
             print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
         if not copies and "local" in entry.tags:
             note("\nNot in the cache; the zoo makes it on this machine at every use.")
@@ -172,21 +179,27 @@ def verify(names: tuple[str, ...]) -> Answer:
     rows: list[dict[str, Any]] = []
     failed: DataError | bool = False
     for name in names or ("",):
-        found = cached(name)
+        found: list[tuple[str, Path, Callable[[], object]]] = [
+            (choice.label, path, partial(datasets.verify_file, choice, path))
+            for choice, path in cached(name)
+        ]
+        packs = packs_of(find_dataset(name)) if name else kept_packs()
+        found += [(label_of(store), store.path, store.verify) for store in packs]
         if name and not found:
             raise DataError(f"{name} is not in the cache", typed("zoo data fetch", name))
-        for request, path in found:
-            problem = ""
+        for label, path, check in found:
+            problem, state = "", "ok"
             try:
                 with os_errors(f"{path} cannot be read", DataError):
-                    datasets.verify_file(request, path)
+                    said = check()
+                    state = said if isinstance(said, str) else state
             except DataError as error:
-                problem = str(error)
-            name = request.label
-            rows.append({"name": name, "ok": not problem, "path": path, "problem": problem})
+                problem, state = str(error), "damaged"
+            row = {"name": label, "ok": not problem, "state": state, "path": path}
+            rows.append(row | {"problem": problem})
             if problem and not failed:
-                failed = DataError(problem, typed("zoo data fetch", name) + " gets it again")
-    cells = [[row["name"], "ok" if row["ok"] else "damaged", row["path"]] for row in rows]
+                failed = DataError(problem, typed("zoo data fetch", label) + " gets it again")
+    cells = [[row["name"], row["state"], row["path"]] for row in rows]
     columns, empty = ["name", "state", "path"], "No dataset is in the cache."
     return Answer(rows, lambda: print_table(columns, cells, empty=empty), failed)
 
@@ -246,15 +259,50 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
       zoo data remove mnist --yes     without asking
     """
     files = {path: path.stat().st_size for name in names for _, path in cached(name)}
-    if not files:
+    packs = [store for name in names for store in packs_of(find_dataset(name))]
+    if not files and not packs:
         note(f"Not in the cache: {', '.join(names)}.")
         return
-    total = size(sum(files.values()))
+    total = size(sum(files.values()) + sum(store.bytes for store in packs))
     confirm(f"Delete {total} of {', '.join(names)}?", yes)
     for path in files:
         with os_errors(f"{path} could not be deleted"):
             path.unlink(missing_ok=True)
+    for store in packs:
+        with os_errors(f"{store.path} could not be deleted"):
+            store.remove()
     click.echo(f"Deleted {total}.")
+
+
+def packs_of(choice: DatasetChoice) -> list[BlockStore]:
+    """The packs of a dataset, one for each form in which its images were used."""
+    return kept_packs(str(choice.options.get("path") or choice.name))
+
+
+def _pack_row(store: BlockStore) -> dict[str, Any]:
+    """A row of `zoo data list`: somebody's own images, as far as the cache has them."""
+    form, rows = _form(store)
+    return {
+        "name": label_of(store),
+        "image_size": form.get("size"),
+        "channels": form.get("channels"),
+        "images": rows,
+        "cached_bytes": store.bytes,
+        "path": store.path,
+        "summary": f"{rows:,} images, decoded: {store.path.name}",
+    }
+
+
+def _pack_copy(store: BlockStore) -> dict[str, Any]:
+    """A part of `zoo data info`."""
+    form, rows = _form(store)
+    holds = f"{rows:,} images, {shape(form.get('size'), form.get('channels'))}, decoded"
+    return {"path": str(store.path), "bytes": store.bytes, "holds": holds, "form": form}
+
+
+def _form(store: BlockStore) -> tuple[dict[str, Any], int]:
+    progress = store.progress()
+    return (dict(progress.key["form"]), progress.rows) if progress else ({}, 0)
 
 
 @data_command.command()

@@ -94,13 +94,15 @@ class Affine(Augmentation):
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
     def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
-        size = images.shape[1:3]
-        return ops.warp(images, self.matrices(draws, *size), size, clamp=False)
+        return ops.warp(images, self.matrices(draws, *images.shape[1:3]))
 
 
 @dataclass(frozen=True)
 class ResizedCrop(Augmentation):
-    """Cut a random part out, of a share of the area and 3:4 to 4:3, and bring it to a size."""
+    """Cut a random part out, of a share of the area and 3:4 to 4:3, and bring it to a size.
+
+    It is a stage of its own, `Zoom`, which also mirrors.
+    """
 
     resizes = True
     size: int = limited(*PIXELS)
@@ -111,26 +113,14 @@ class ResizedCrop(Augmentation):
         return round(self.size * 8 / 7)  # 256 for 224, as is usual: parts are enlarged less
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """Left, top, width, height of the parts, inside the image."""
+        """Left, top, width, height of the parts, inside the image, in whole pixels."""
         area = draws.uniform("area", *self.scale) * height * width
         ratio = np.exp(draws.uniform("ratio", math.log(3 / 4), math.log(4 / 3)))
-        w = np.minimum(np.sqrt(area * ratio), width)
-        h = np.minimum(np.sqrt(area / ratio), height)
-        left = draws.uniform("x") * (width - w)
-        top = draws.uniform("y") * (height - h)
-        return np.stack((left, top, w, h), axis=1)  # (B, 4)
-
-    def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
-        """From pixels of the result to pixels of the image."""
-        left, top, w, h = self.boxes(draws, height, width).T
-        x_step, y_step, zero = w / self.size, h / self.size, np.zeros_like(w)
-        # The centre of a pixel is half a pixel from its edge, in both sizes.
-        rows = ((x_step, zero, left + x_step / 2 - 0.5), (zero, y_step, top + y_step / 2 - 0.5))
-        return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
-
-    def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
-        matrices = self.matrices(draws, *images.shape[1:3])
-        return ops.warp(images, matrices, (self.size, self.size), clamp=True)
+        w = np.rint(np.sqrt(area * ratio)).clip(1, width)
+        h = np.rint(np.sqrt(area / ratio)).clip(1, height)
+        left = np.rint(draws.uniform("x") * (width - w))
+        top = np.rint(draws.uniform("y") * (height - h))
+        return np.stack((left, top, w, h), axis=1).astype(np.int64)  # (B, 4)
 
 
 @dataclass(frozen=True)
@@ -338,12 +328,32 @@ class Move:
         return ops.move(images, self.plan(draws, np.arange(len(images)), images.shape[1:]))
 
 
-def stages(words: Sequence[Word]) -> tuple[Move, list[Move | Word]]:
+@dataclass(frozen=True)
+class Zoom:
+    """A random part at a size, and a flip that stands beside it."""
+
+    word: Word
+    flip: bool = False
+
+    def run(self, ops: Ops, images: Any, draws: Draws, interpolation: str) -> Any:
+        does, own = self.word.does, replace(draws, prefix=self.word.prefix)
+        assert isinstance(does, ResizedCrop)
+        flips = draws.coins("flip") if self.flip else np.zeros(len(images), bool)
+        return ops.zoom(images, does.boxes(own, *images.shape[1:3]), flips, does.size)
+
+
+def stages(words: Sequence[Word]) -> tuple[Move, list[Move | Zoom | Word]]:
     """What changes pixels, in order: the first move, which also takes the images, and the rest."""
-    result: list[Move | Word] = [Move()]
+    result: list[Move | Zoom | Word] = [Move()]
     for word in words:
         last, does = result[-1], word.does
-        if isinstance(does, Flip | Crop):
+        if isinstance(does, ResizedCrop):
+            if last == Move(flip=True):
+                result[-1] = Move()
+            result.append(Zoom(word, flip=last == Move(flip=True)))
+        elif isinstance(does, Flip) and isinstance(last, Zoom):
+            result[-1] = Zoom(last.word, flip=True)
+        elif isinstance(does, Flip | Crop):
             flip, slide = isinstance(does, Flip), does if isinstance(does, Crop) else None
             # Mirroring before or after a shift makes no difference to what can come out.
             if isinstance(last, Move) and not (last.flip if flip else last.slide):

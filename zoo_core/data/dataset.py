@@ -37,6 +37,17 @@ class Split:
     def __len__(self) -> int:
         return len(self.images)
 
+    @property
+    def store(self) -> str:
+        """Where the images are: "memory", "packed" or "direct"."""
+        return "memory" if isinstance(self.images, np.ndarray) else str(self.images.kind)
+
+    def part(self, which: np.ndarray) -> Split:
+        """Some of the images, in the same sort of store, and their labels."""
+        own = self.images
+        images = own[which] if isinstance(own, np.ndarray) else own.part(which)
+        return Split(images, None if self.labels is None else self.labels[which])
+
     def __repr__(self) -> str:  # not the pixels
         labelled = "with" if self.labels is not None else "without"
         return f"Split({' x '.join(map(str, self.images.shape))}, {labelled} labels)"

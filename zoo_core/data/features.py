@@ -18,7 +18,7 @@ import numpy as np
 
 from zoo_core.data.dataset import Split
 from zoo_core.io import tensors
-from zoo_core.io.blocks import BlockStore, Layout, Progress
+from zoo_core.io.blocks import BlockStore, Layout, Progress, kept_stores
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError, UnknownName, UsageError, os_errors
 from zoo_core.io.files import atomic_write, cache_dir
@@ -129,10 +129,7 @@ class FeatureFile(BlockStore):
 
 def kept_features() -> list[FeatureFile]:
     """All features in the cache, complete or not; those that were used last come first."""
-    folder, endings = cache_dir("features"), (".json", SUFFIX, SUFFIX + ".part")
-    found = [path.name for path in folder.glob("[!.]*") if path.name.endswith(endings)]
-    files = [FeatureFile(folder / (name + SUFFIX)) for name in {n.partition(".")[0] for n in found}]
-    return sorted(files, key=lambda file: (-file.last_used, file.path.name))
+    return [FeatureFile(store.path) for store in kept_stores(cache_dir("features"), SUFFIX)]
 
 
 def find_features(reference: str) -> FeatureFile:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,13 +66,17 @@ def image_folder(*, path: str | None = None) -> Originals:
     index: dict[str | None, int] = {name: number for number, name in enumerate(classes)}
     return Originals(
         names=[file.path for file in files],
-        read=lambda number: root / files[number].path,
+        read=partial(_path, root, files),
         key=[(file.path, file.size, file.mtime) for file in files],
         labels=np.array([index[file.label] for file in files]) if classes else None,
         classes=classes or None,
         splits={} if list(splits) == ["all"] else splits,
         remarks=remarks,
     )
+
+
+def _path(root: Path, files: Sequence[ImageFile], number: int) -> Path:
+    return root / files[number].path
 
 
 def _parts(root: Path) -> tuple[dict[str, Path], list[Path]]:

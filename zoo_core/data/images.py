@@ -84,8 +84,12 @@ def fit_image(image: Image.Image, form: Form) -> np.ndarray:
 def decoded(image: Image.Image, form: Form) -> Image.Image:
     """The pixels of an image that was opened: upright, of 8 bits, grey or RGB."""
     image.draft(None, (SPARE * form.size, SPARE * form.size))
-    image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
-    return _flat(image).convert("L" if form.channels == 1 else "RGB")
+    # Asked first: either step copies an image that does not need it.
+    if image.getexif().get(ORIENTATION, 1) != 1:
+        image = ImageOps.exif_transpose(image)  # turned as its EXIF data says
+    if image.mode != (mode := "L" if form.channels == 1 else "RGB") or "transparency" in image.info:
+        image = _flat(image).convert(mode)
+    return image
 
 
 def fitted(image: Image.Image, form: Form, original: tuple[int, int]) -> np.ndarray:

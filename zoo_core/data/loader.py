@@ -1,11 +1,14 @@
-"""Batches of images from memory: gathered, augmented and normalised as whole arrays.
+"""Batches of images: gathered from memory or a store, augmented and normalised as whole arrays.
 
-Batch k of epoch e is a function of the settings, e and k: the same after a resume, on any machine.
+Batch k of epoch e is a function of the settings, e and k: the same after a resume, on any machine,
+and whichever thread makes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -16,10 +19,14 @@ from zoo_core.data.augment import Cover, CutMix, mixing, parse_augment, stages
 from zoo_core.data.dataset import Split
 from zoo_core.data.draws import Draws, permutation
 from zoo_core.data.ops import open_ops
+from zoo_core.data.originals import THREADS
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError
 
 EVALUATION_BATCH = 256
+# Bytes of a batch, as floats. A smaller one is made sooner than threads have handed it over; a few
+# larger ones are made ahead, as many as threads are good for and as fit into so much memory.
+LARGE, AHEAD = 1 << 23, 1 << 29
 
 
 @dataclass(frozen=True)
@@ -104,19 +111,38 @@ class Loader:
         self._cutmix = next((w.does for w in words if isinstance(w.does, CutMix)), None)
         self._ops = open_ops(backend, device, channels_last)
         self._finish = preprocess.finisher(self._ops)
-        # A plain reference on the CPU: the images stay bytes, and there is one copy of them.
-        self._images, self._rows = self._ops.place(split.images, self.indices)
+        self._images, self._rows = split.images, self.indices
+        self._in_memory = isinstance(split.images, np.ndarray)
+        if self._in_memory:
+            # A plain reference on the CPU: the images stay bytes, and there is one copy of them.
+            self._images, self._rows = self._ops.place(split.images, self.indices)
         self._order: tuple[int, np.ndarray] = (-1, self.indices)
+        size = 4 * batch_size * preprocess.size**2 * preprocess.channels
+        self._threads = max(1, min(THREADS, AHEAD // size)) if size > LARGE else 0
 
     def __len__(self) -> int:
         """Batches in an epoch."""
         count = len(self.indices)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch, from batch `start` on."""
-        for number in range(start, len(self)):
-            yield self.batch(epoch, number)
+    def epoch(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
+        """The batches of an epoch, from batch `start` on; threads make large ones ahead."""
+        numbers = range(start, len(self))
+        if not self._threads:
+            yield from (self.batch(epoch, number) for number in numbers)
+            return
+        coming: deque[Future[Batch]] = deque()
+        with ThreadPoolExecutor(self._threads) as pool:
+            try:
+                for number in numbers:
+                    coming.append(pool.submit(self.batch, epoch, number))
+                    if len(coming) > self._threads:
+                        yield coming.popleft().result()
+                while coming:
+                    yield coming.popleft().result()
+            finally:  # also where nobody wants the rest
+                for future in coming:
+                    future.cancel()
 
     def batch(self, epoch: int, number: int) -> Batch:
         """Batch `number` of an epoch, or this shard's part of it, which may be empty."""
@@ -134,7 +160,10 @@ class Loader:
         draws = Draws(self.seed, epoch, positions)
         first, rest = self._stages
         plan = first.plan(draws, self._rows[chosen], self._images.shape[1:])
-        images = self._ops.move(self._images, plan)
+        images = self._images
+        if not self._in_memory:
+            images, plan = self._ops.put(images[plan.indices]), replace(plan, indices=None)
+        images = self._ops.move(images, plan)
         for stage in rest:
             images = stage.run(self._ops, images, draws, self.preprocess.interpolation)
         images = self._finish(images)

@@ -20,7 +20,7 @@ BLOCK = 100_000  # values to work on at a time: as floats they fit into a core's
 class MovePlan:
     """Which images to take, how many of them to mirror, how to pad, and what to cut out then."""
 
-    indices: np.ndarray  # int64 (B,), those that are mirrored first
+    indices: np.ndarray | None  # int64 (B,), those that are mirrored first; None: all, as they are
     flips: int = 0  # how many are mirrored
     pad: int = 0  # pixels added on all sides
     reflect: bool = False  # fill them with the mirrored image; otherwise they are black
@@ -58,7 +58,7 @@ class Ops:
 
     def move(self, images: Any, plan: MovePlan) -> Any:
         """Take images out of many, mirror some, shift each by whole pixels."""
-        batch = images.take(plan.indices, axis=0)
+        batch = images if plan.indices is None else images.take(plan.indices, axis=0)
         if plan.flips:
             # With whole pixels as items this is twice as quick as with three values each.
             pixels = batch.view(f"V{batch.shape[3] * batch.itemsize}")
@@ -88,15 +88,36 @@ class Ops:
         )
         return windows[plan.starts].view(batch.dtype).reshape(count, height, width, channels)
 
-    def warp(self, images: Any, matrices: np.ndarray, size: tuple[int, int], clamp: bool) -> Any:
-        """Sample each image along an affine map, bilinearly; black, or clamped, outside.
+    def zoom(self, images: Any, boxes: np.ndarray, flips: np.ndarray, size: int) -> Any:
+        """Bring a box of each image (left, top, width, height) to a size, and mirror some.
+
+        Bilinear, smoothed where that is smaller. Bytes stay bytes, and are computed in whole
+        numbers, exactly as torch does that on the CPU: the same everywhere.
+        """
+        planes, whole = [], images.dtype == self.xp.uint8
+        for image, box, flip in zip(images, boxes.tolist(), flips, strict=True):
+            left, top, width, height = box
+            part = self.xp.moveaxis(image[top : top + height, left : left + width], 2, 0)
+            for axis, side in ((2, width), (1, height)):
+                weights, bits = zoom_weights(side, size, whole)
+                # As floats, for the sake of speed; they hold all of the whole numbers exactly.
+                part = self.xp.asarray(part, dtype=getattr(self.xp, weights.dtype.name))
+                own = self.put(weights)
+                part = part @ own.T if axis == 2 else own @ part
+                if whole:
+                    part = self.xp.floor(part * 2.0**-bits + 0.5).clip(0, 255)
+            part = self.xp.asarray(part, dtype=images.dtype)
+            planes.append(self.xp.flip(part, (2,)) if flip else part)
+        return self.xp.moveaxis(self.xp.stack(planes), 1, 3)
+
+    def warp(self, images: Any, matrices: np.ndarray) -> Any:
+        """Sample each image along an affine map, bilinearly; black outside.
 
         Matrices go from pixels of the result to pixels of the image: float32 (B, 2, 3).
         """
         count, height, width, channels = images.shape
+        size = (height, width)
         x, y = self._sources(matrices, size)
-        if clamp:
-            x, y = x.clip(0, width - 1), y.clip(0, height - 1)
         left, top = np.floor(x), np.floor(y)
         pixels = images.reshape(-1, channels)
         first = (np.arange(count) * height * width)[:, None, None]
@@ -175,8 +196,24 @@ class Ops:
         return rows[:, None, :, None] & columns[:, None, None, :]  # (B, 1, h, w)
 
 
+@functools.lru_cache(maxsize=64)
+def zoom_weights(source: int, target: int, whole: bool) -> tuple[np.ndarray, int]:
+    """Bilinear weights, and in units of 2 to the minus what: whole numbers of at most 15 bits."""
+    weights, bits = _weights(source, target, "bilinear"), 0
+    if not whole:
+        return weights.astype(np.float32), 0
+    while bits < 22 and int(weights.max() * 2 ** (bits + 1) + 0.5) < 1 << 15:
+        bits += 1
+    exact = np.float32 if 256 << bits <= 1 << 24 else np.float64  # of all sums of bytes
+    return np.floor(weights * 2**bits + 0.5).astype(exact), bits
+
+
 @functools.lru_cache(maxsize=16)
 def resize_weights(source: int, target: int, interpolation: str) -> np.ndarray:
+    return _weights(source, target, interpolation).astype(np.float32)
+
+
+def _weights(source: int, target: int, interpolation: str) -> np.ndarray:
     """How much of each source pixel each target pixel is, with a filter as wide as the step."""
     step = source / target
     centres = (np.arange(target)[:, None] + 0.5) * step
@@ -188,4 +225,4 @@ def resize_weights(source: int, target: int, interpolation: str) -> np.ndarray:
     else:
         weights = np.maximum(1 - distance, 0)
     weights /= weights.sum(axis=1, keepdims=True)
-    return weights.astype(np.float32)  # (target, source)
+    return weights  # (target, source)

@@ -27,6 +27,7 @@ from zoo_core.io.errors import DataError, os_errors
 from zoo_core.spec.recipe import FLAG, Rule, between, number, one_of, or_none
 
 DEFAULT_SIZE = 64  # pixels, where neither the model nor the person says how large
+THREADS = min(8, os.cpu_count() or 1)  # that read and decode images, or make batches
 STORES = ("auto", "memory", "packed", "direct")
 RULES = {  # of the options that all originals have: DatasetEntry.options
     "image_size": or_none(between(4, 4096)),
@@ -53,8 +54,9 @@ class LeftOut(NamedTuple):
 class Originals:
     """Images with their labels, listed and not decoded.
 
-    read: gives image number i as a path, or as the bytes of an image file; threads call it. key:
-    JSON of all that decides the images and their order; when it changes, they are decoded again.
+    read: gives image number i as a path, or as the bytes of an image file; threads call it, and
+    other processes too where it can be pickled. key: JSON of all that decides the images and their
+    order; when it changes, they are decoded again.
     """
 
     names: Sequence[str]  # one for each image, all different: a path with /, or "row 17"
@@ -147,6 +149,6 @@ def each(function: Callable[[T], R], items: Sequence[T], label: str) -> Iterator
 @contextmanager
 def workers() -> Iterator[ThreadPoolExecutor]:
     """Threads that read and decode images: files and Pillow let others run meanwhile."""
-    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with warnings.catch_warnings(), ThreadPoolExecutor(THREADS) as pool:
         warnings.simplefilter("ignore")  # Pillow's remarks on odd files; what counts is an error
         yield pool

@@ -31,7 +31,7 @@ from zoo_core.data.images import (
 )
 from zoo_core.data.originals import Originals, workers
 from zoo_core.io import tensors
-from zoo_core.io.blocks import BlockStore, Layout
+from zoo_core.io.blocks import BlockStore, Layout, kept_stores
 from zoo_core.io.console import progress
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError, os_errors
@@ -80,8 +80,11 @@ class Pack:
         which = {"version": VERSION, "originals": document_digest(self.originals.key)}
         return {**which, "form": self.form._asdict(), "pixels": self.pixels}
 
-    def rows(self, report: Callable[[str], None]) -> np.ndarray:
-        """All rows, mapped, uint8 (n, row_bytes); what is not in the cache is decoded now."""
+    def rows(self, report: Callable[[str], None], *, trusted: bool = False) -> np.ndarray:
+        """All rows, mapped, uint8 (n, row_bytes); what is not in the cache is decoded now.
+
+        trusted: a complete file is not hashed first, which may take longer than the training.
+        """
         spec = {"rows": ("uint8", (len(self.originals), self.row_bytes))}
         layout = Layout(
             key=self.key,
@@ -89,6 +92,7 @@ class Pack:
             row_bytes=self.row_bytes,
             before=tensors.header_bytes(spec, json.dumps(self.key), aligned=FACTS.itemsize),
             about={"label": self.label},
+            trusted=trusted,
         )
         waiting = lambda: report("another process decodes these images; waiting")  # noqa: E731
         what = f"decoded images cannot be kept in {self.store.path.parent}"
@@ -102,13 +106,15 @@ class Pack:
                     for row in pool.map(self._row, writer.rows(block)):
                         rows.append(row)
                         advance(1)
-                    writer.commit(block, np.stack(rows), time.perf_counter() - started)
+                    # Behind: to force it to the disk takes a while, and needs no processor.
+                    writer.commit_behind(block, np.stack(rows), time.perf_counter() - started)
         with self.store.path.open("rb") as file:
             return tensors.read_arrays(file, tensors.read_header(file), mapped=True)["rows"]
 
-    def facts(self, report: Callable[[str], None]) -> np.ndarray:
+    def facts(self, report: Callable[[str], None], *, trusted: bool = False) -> np.ndarray:
         """The facts of all images, FACTS (n,)."""
-        facts: np.ndarray = self.rows(report)[:, : FACTS.itemsize].copy().view(FACTS)[:, 0]
+        rows = self.rows(report, trusted=trusted)
+        facts: np.ndarray = rows[:, : FACTS.itemsize].copy().view(FACTS)[:, 0]
         return facts
 
     def _row(self, position: int) -> np.ndarray:
@@ -131,6 +137,18 @@ class Pack:
             facts["broken"] = True
             row[FACTS.itemsize :] = 0
         return row
+
+
+def kept_packs(label: str = "") -> list[BlockStore]:
+    """The packs in the cache, or those of one dataset."""
+    found = kept_stores(cache_dir("packs"), SUFFIX)
+    return [one for one in found if not label or label == label_of(one)]
+
+
+def label_of(store: BlockStore) -> str:
+    """What people call the images of a pack: a path, or the name of a dataset."""
+    progress = store.progress()
+    return str(progress.about.get("label", "")) if progress else store.path.stem
 
 
 def facts_of(pack: Pack, report: Callable[[str], None]) -> np.ndarray:

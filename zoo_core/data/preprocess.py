@@ -112,7 +112,8 @@ class Preprocess:
 
         def finish(images: Any) -> Any:
             if images.shape[1] != self.size or images.shape[2] != self.size:
-                images = ops.resize(images, (whole, whole), self.interpolation)
+                if images.shape[1:3] != (whole, whole):
+                    images = ops.resize(images, (whole, whole), self.interpolation)
                 images = images[:, edge : edge + self.size, edge : edge + self.size]
             if images.shape[3] != self.channels:
                 images = ops.recolour(images, self.channels)

@@ -10,14 +10,16 @@ import hashlib
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split, check_digests, new_dataset
 from zoo_core.data.images import Form, read_image
-from zoo_core.data.originals import RULES, LeftOut, Originals, workers
+from zoo_core.data.originals import RULES, THREADS, LeftOut, Originals
 from zoo_core.data.packs import FACTS, Pack
 from zoo_core.data.targets import digest_of_targets, read_targets
 from zoo_core.io import tensors
@@ -35,6 +37,7 @@ SPARE_DISK = 1 << 30  # bytes that a pack leaves free
 class Stored(ABC):
     """Images that are not in memory; rows: the numbers of those that count."""
 
+    kind: ClassVar[str]
     dtype = np.dtype(np.uint8)
 
     def __init__(self, form: Form, rows: np.ndarray) -> None:
@@ -53,6 +56,12 @@ class Stored(ABC):
         images = self.take(np.atleast_1d(rows))
         return images if np.ndim(rows) else images[0]
 
+    def part(self, which: np.ndarray) -> Stored:
+        """Some of the images, still not in memory."""
+        some = copy(self)
+        some.rows = self.rows[which]
+        return some
+
     @abstractmethod
     def take(self, rows: np.ndarray) -> np.ndarray:
         """The images with these numbers."""
@@ -60,6 +69,8 @@ class Stored(ABC):
 
 class Mapped(Stored):
     """Images of a pack; all processes of a machine share the pages of its file."""
+
+    kind = "packed"
 
     def __init__(self, path: Path, form: Form, rows: np.ndarray) -> None:
         super().__init__(form, rows)
@@ -79,6 +90,8 @@ class Mapped(Stored):
 class Direct(Stored):
     """Images that are decoded whenever somebody asks for them."""
 
+    kind = "direct"
+
     def __init__(self, originals: Originals, form: Form, rows: np.ndarray) -> None:
         super().__init__(form, rows)
         self.originals = originals
@@ -87,7 +100,7 @@ class Direct(Stored):
         def read(row: int) -> np.ndarray:
             return read_image(self.originals.in_memory(row), self.form)
 
-        with workers() as pool:
+        with ThreadPoolExecutor(THREADS) as pool:
             found = [*pool.map(read, rows.tolist())]
         return np.stack(found) if found else np.empty((0, *self.shape[1:]), np.uint8)
 
@@ -105,9 +118,13 @@ def open_originals(
     form = originals.form(options["image_size"], options["channels"], options["fit"])
     store = options["store"]
     if store == "auto":
-        store = _choose(Pack(label, originals, form), report)
+        store = _choose(Pack(label, originals, form))
     pack = Pack(label, originals, form, pixels=store != "direct")
-    facts = pack.facts(report)
+    facts = pack.facts(report, trusted=store == "packed")
+    if store != "memory":
+        room = size(len(originals) * Pack(label, originals, form).row_bytes)
+        where = {"packed": f"read from {pack.store.path}", "direct": "decoded at every use"}[store]
+        report(f"{name}: {room} of images are not kept in memory, but {where}")
     for remark in originals.remarks:
         report(f"{name}: {remark}")
     left_out = (*originals.left_out, *broken(originals, form, facts))
@@ -135,13 +152,11 @@ def open_originals(
     return new_dataset(name, entry, targets, splits, digest, left_out)
 
 
-def _choose(pack: Pack, report: Callable[[str], None]) -> str:
+def _choose(pack: Pack) -> str:
     """Where to keep the pixels: memory, packed or direct."""
     room = pack.row_bytes * len(pack.originals)
     folder = next(parent for parent in pack.store.path.parents if parent.exists())
     if room - pack.store.bytes > shutil.disk_usage(folder).free - SPARE_DISK:
-        what = f"{pack.label}: the disk has no room for {size(room)} of pixels"
-        report(f"{what}; images are decoded at every use")
         return "direct"
     return "memory" if room <= total_memory() // SHARE else "packed"
 

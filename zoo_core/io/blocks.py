@@ -23,6 +23,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -51,6 +52,12 @@ class Layout:
     before: bytes = b""  # what the file begins and ends with: a header, labels
     after: bytes = b""
     about: Mapping[str, Any] = field(default_factory=dict)  # JSON for people; decides nothing
+    trusted: bool = False  # of a complete file only the size is checked; `verify` hashes it
+
+    @property
+    def bytes(self) -> int:
+        """Of the complete file."""
+        return len(self.before) + self.rows * self.row_bytes + len(self.after)
 
 
 @dataclass
@@ -131,6 +138,7 @@ class BlockStore:
         writer = Writer(self, layout, waiting)
         try:
             yield writer
+            writer.settle()
             self._finish()
         finally:
             writer.release()
@@ -147,6 +155,9 @@ class BlockStore:
         wanted = document_digest([layout.key, layout.rows])
         if progress and document_digest([progress.key, progress.rows]) == wanted:
             with suppress(DataError):
+                size = self.path.stat().st_size if self.path.exists() else -1
+                if layout.trusted and progress.sha256 and size == layout.bytes:
+                    return
                 if file := self.open():
                     file.close()
                     return  # all of it is there and sound
@@ -158,10 +169,9 @@ class BlockStore:
             self.path.replace(self.part)  # damaged: what is sound in it is kept
         with self.part.open("r+b" if self.part.exists() else "w+b") as file:
             # Whatever a kill or a failing disk left of these, they are known beforehand.
-            end = len(layout.before) + layout.rows * layout.row_bytes
             file.write(layout.before)
-            file.truncate(end + len(layout.after))
-            file.seek(end)
+            file.truncate(layout.bytes)
+            file.seek(layout.bytes - len(layout.after))
             file.write(layout.after)
             for block, digest in enumerate(progress.blocks):
                 rows = progress.rows_of(block)
@@ -246,6 +256,14 @@ class BlockStore:
         return used
 
 
+def kept_stores(folder: Path, suffix: str) -> list[BlockStore]:
+    """All stores in a folder, complete or not; those that were used last come first."""
+    endings = (".json", suffix, suffix + ".part")
+    found = [path.name for path in folder.glob("[!.]*") if path.name.endswith(endings)]
+    stores = [BlockStore(folder / (name + suffix)) for name in {n.partition(".")[0] for n in found}]
+    return sorted(stores, key=lambda store: (-store.last_used, store.path.name))
+
+
 class Writer:
     """Fills a store together with others; made by BlockStore.writing."""
 
@@ -254,6 +272,8 @@ class Writer:
     ) -> None:
         self._store, self._layout, self._waiting = store, layout, waiting
         self._held: dict[int, FileLock] = {}
+        self._behind = ThreadPoolExecutor(1)
+        self._committing: Future[None] | None = None
         self.progress = store._begun()
 
     def rows(self, block: int) -> range:
@@ -265,6 +285,8 @@ class Writer:
         while self.progress.missing:
             if (block := self.claim()) is not None:
                 yield block
+            elif self._committing:
+                self.settle()
             elif self.progress.missing:
                 if self._waiting:
                     self._waiting()
@@ -281,6 +303,17 @@ class Writer:
                     self._held[block] = lock
                     return block
         return None
+
+    def commit_behind(self, block: int, content: Any, seconds: float = 0.0) -> None:
+        """Commit in a thread, one block at a time, while the next one is computed."""
+        self.settle()
+        self._committing = self._behind.submit(self.commit, block, content, seconds)
+
+    def settle(self) -> None:
+        """Wait for what is being committed; an error of it is raised here."""
+        committing, self._committing = self._committing, None
+        if committing:
+            committing.result()
 
     def commit(self, block: int, content: Any, seconds: float = 0.0) -> None:
         """Keep the rows (bytes, or an array in C order) of a claimed block: save, then count."""
@@ -303,6 +336,7 @@ class Writer:
 
     def release(self) -> None:
         """Leave what was claimed and not committed to others."""
+        self._behind.shutdown()
         if self._held:
             with locked(self._store.path):
                 for block in list(self._held):

@@ -36,7 +36,9 @@ class TorchOps(Ops):
         return tensor.to(self.device, non_blocking=True)
 
     def move(self, images: Tensor, plan: MovePlan) -> Tensor:
-        batch = images.index_select(0, self.put(plan.indices))
+        batch = images
+        if plan.indices is not None:
+            batch = images.index_select(0, self.put(plan.indices))
         if plan.flips:
             batch[: plan.flips] = batch[: plan.flips].flip(2)
         if plan.starts is None:
@@ -59,14 +61,10 @@ class TorchOps(Ops):
         windows = padded.as_strided((last + 1, height, row), (1, pitch, 1))
         return windows.index_select(0, self.put(plan.starts)).view(batch.shape)
 
-    def warp(
-        self, images: Tensor, matrices: np.ndarray, size: tuple[int, int], clamp: bool
-    ) -> Tensor:
+    def warp(self, images: Tensor, matrices: np.ndarray) -> Tensor:
         height, width = images.shape[1:3]
         # Written out: affine_grid multiplies matrices, which may round by the size of the batch.
-        from_x, from_y = self._sources(matrices, size)
-        if clamp:
-            from_x, from_y = from_x.clamp_(0, width - 1), from_y.clamp_(0, height - 1)
+        from_x, from_y = self._sources(matrices, (height, width))
         # grid_sample counts from -1 to 1, edge to edge.
         grid = torch.stack(
             ((from_x * 2 + 1) / width - 1, (from_y * 2 + 1) / height - 1), dim=-1
@@ -150,5 +148,17 @@ class CpuOps(TorchOps):
     ) -> Callable[[Tensor], Tensor]:
         normalise = self.numpy.normaliser(scale, bias, size)
         return lambda images: torch.from_numpy(normalise(images.numpy()))
+
+    def zoom(self, images: Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> Tensor:
+        if images.dtype != torch.uint8:
+            zoomed: Tensor = super().zoom(images, boxes, flips, size)
+            return zoomed
+        planes = torch.empty(len(images), images.shape[3], size, size, dtype=torch.uint8)
+        for image, made, box, flip in zip(images, planes, boxes.tolist(), flips, strict=True):
+            left, top, width, height = box
+            part = image[top : top + height, left : left + width].permute(2, 0, 1)[None]
+            part = F.interpolate(part, (size, size), mode="bilinear", antialias=True)[0]
+            made.copy_(part.flip(2) if flip else part)
+        return planes.permute(0, 2, 3, 1)
 
     move, cover, mix = in_numpy("move"), in_numpy("cover"), in_numpy("mix")

@@ -252,6 +252,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "name": data.name,
             "options": job.recipe.data,
             "digest": data.digest,
+            "store": data.train.store,
             "classes": data.classes,
             **({"targets": data.targets.to_dict()} if data.targets.to_dict() else {}),
             **({"left_out": data.left_out} if data.left_out else {}),

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from zoo_core.data.draws import subset_indices
-from zoo_core.data.loader import Loader
+from zoo_core.data.loader import Batch, Loader
 from zoo_core.data.sheets import write_sheet
 from zoo_core.data.targets import strata
 from zoo_core.io.console import typed
@@ -137,17 +139,8 @@ class Loop:
         if self.batch == 0:
             self.learner.start_epoch()
             self.epoch_seconds = 0.0
-        while self.batch < self.steps:
-            started = time.perf_counter()
-            step = self.epoch * self.steps + self.batch
-            lr = learning_rate(self.recipe, step, self.steps)
-            before = self.batch * self.training.batch_size
-            size = min(self.training.batch_size, self.pictures - before)
-            place = Position(self.epoch, self.batch, step, lr, size)
-            self.learner.step(self.training.batch(self.epoch, self.batch), place)
-            self.batch += 1
-            self.images += size
-            self._after_step(started)
+        with closing(self.training.epoch(self.epoch, self.batch)) as batches:
+            self._run_steps(batches)
         self._check_loss()
         line = self._measure()
         self.epoch, self.batch = self.epoch + 1, 0
@@ -157,6 +150,19 @@ class Loop:
             about = {"run": self.job.run, "epoch": self.epoch, "metrics": line}
             self.job.events.send("zoo_epoch_ended", **about)
             self._draw_samples()
+
+    def _run_steps(self, batches: Iterator[Batch]) -> None:
+        while self.batch < self.steps:
+            started = time.perf_counter()
+            step = self.epoch * self.steps + self.batch
+            lr = learning_rate(self.recipe, step, self.steps)
+            before = self.batch * self.training.batch_size
+            size = min(self.training.batch_size, self.pictures - before)
+            place = Position(self.epoch, self.batch, step, lr, size)
+            self.learner.step(next(batches), place)
+            self.batch += 1
+            self.images += size
+            self._after_step(started)
 
     def _after_step(self, started: float) -> None:
         """Count the time, show the figures; save, or stop, where it is time to."""

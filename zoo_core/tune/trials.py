@@ -241,21 +241,27 @@ def run_trials(work: Work) -> list[Trial]:
 
 
 def without_arrays(data: Dataset) -> tuple[Dataset, Arrays]:
-    """A dataset that can be sent, and its arrays, which an engine brings to all its workers."""
+    """A dataset that can be sent, and its arrays, which an engine brings to all its workers.
+
+    Images that are not in memory stay in the dataset: workers read the same files.
+    """
     bare: dict[str, Any] = {"test": None}
     arrays: dict[str, Any] = {}
     for name, split in (("train", data.train), ("test", data.test)):
         if split:
-            arrays |= {f"{name}_{what}": array for what, array in vars(split).items()}
-            bare[name] = Split(split.images[:0], None)
+            arrays[f"{name}_labels"] = split.labels
+            bare[name] = Split(split.images, None)
+            if split.store == "memory":
+                arrays[f"{name}_images"] = split.images
+                bare[name] = Split(split.images[:0], None)
     return replace(data, **bare), {name: a for name, a in arrays.items() if a is not None}
 
 
 def with_arrays(data: Dataset, arrays: Arrays) -> Dataset:
     """The dataset of without_arrays again."""
 
-    def split(name: str) -> Split:
-        return Split(arrays[f"{name}_images"], arrays.get(f"{name}_labels"))
+    def split(name: str, bare: Split) -> Split:
+        return Split(arrays.get(f"{name}_images", bare.images), arrays.get(f"{name}_labels"))
 
-    test = split("test") if data.test is not None else None
-    return replace(data, train=split("train"), test=test)
+    test = split("test", data.test) if data.test is not None else None
+    return replace(data, train=split("train", data.train), test=test)

@@ -239,7 +239,7 @@ def feature_distance(
         except (TypeError, ZooError):  # not there, or damaged: it can be made again
             # Any of them: the images of a folder lie there class by class.
             some = np.sort(np.random.default_rng(0).permutation(len(split))[:count])
-            made = statistics(judge, split.images[some], f"{count:,} images of {name}")
+            made = statistics(judge, split.part(some).images, f"{count:,} images of {name}")
         write(path, vars(made))
         return made
 
@@ -258,8 +258,8 @@ def feature_distance(
     }
 
 
-def statistics(judge: Any, images: np.ndarray, label: str) -> Statistics:
-    """Mean and covariance of the features of images, uint8 (n, h, w, c); label: what they are."""
+def statistics(judge: Any, images: Any, label: str) -> Statistics:
+    """Mean and covariance of the features of images, as in a Split; label: what they are."""
     look, found = capability(judge.zoo.entry, "features"), []
     with progress(f"features of {label}", len(images)) as advance:
         for part in blocks(len(images), COMPARED):
