@@ -61,7 +61,7 @@ def create(name: str, **options: Any) -> Any:
 def train(
     model: str,
     /,  # so that `model={...}` can be given as the model's options
-    dataset: str = "",
+    dataset: Any = "",
     *,
     recipe: str = "default",
     settings: Mapping[str, Any] | None = None,
@@ -76,7 +76,8 @@ def train(
         result = zoo.train("cnn", epochs=3, lr=1e-3, model={"dropout": 0.3})
         result.accuracy, result.path
 
-    model, dataset: names, or for the dataset a folder of images. recipe: one of the model's.
+    model: a name. dataset: a name, or whatever `zoo.open_dataset` takes: a path, (images, labels),
+    a pandas DataFrame, a torch Dataset. recipe: one of the model's.
     changes: fields of the recipe to replace, options of the model among them. settings: the same as
     a mapping. tune: search the learning rate first; what is set here holds for the training with
     the best one too. After Ctrl-C, which raises zoo.Interrupted, `resume` goes on.
@@ -95,12 +96,16 @@ def train(
 
 
 def resume(
-    run: str | Path = "latest", *, runs: str | Path | None = None, quiet: bool = False
+    run: str | Path = "latest",
+    *,
+    runs: str | Path | None = None,
+    quiet: bool = False,
+    dataset: Any = "",
 ) -> Result | SearchResult:
     """Go on with a run, a search or a sweep that was stopped, to the same end.
 
     run: a path, a name in the runs folder, or latest: the latest run. A complete one is given back
-    as it is.
+    as it is. dataset: where the run began with an object in memory, that object.
     """
     from zoo_core.runs.run import runs_root
     from zoo_core.tune.search import Search
@@ -112,7 +117,7 @@ def resume(
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 
-    return runner.resume(str(run), runs=where, quiet=quiet, report=write_report)
+    return runner.resume(str(run), runs=where, quiet=quiet, report=write_report, dataset=dataset)
 
 
 def tune(
@@ -208,7 +213,7 @@ def attention(run: Any, image: Any, *, device: str = "auto") -> Attention:
 
 
 def evaluate(
-    run: str | Path, dataset: str | Path = "", *, split: str = "test", device: str = "auto"
+    run: str | Path, dataset: Any = "", *, split: str = "test", device: str = "auto"
 ) -> dict[str, Any]:
     """Loss, accuracy, accuracy per class and confusion matrix of a run or of weights.
 

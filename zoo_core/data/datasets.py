@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays, new_dataset
+from zoo_core.data.image_folder import SPLITS
+from zoo_core.data.objects import in_program
 from zoo_core.data.originals import Originals
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.data.stores import open_originals
@@ -41,6 +43,7 @@ from zoo_core.spec.registry import as_reference, is_path, origin, registry
 
 FORMAT = 1  # of the cache file's record
 SUFFIX = ".safetensors"
+IN_PROGRAM = "memory:"  # the reference of an object; nobody else can open it
 
 Report = Callable[[str], None]
 
@@ -56,7 +59,8 @@ class DatasetChoice:
     @property
     def name(self) -> str:
         """What run.json and reports call it."""
-        return Path(self.label).name if is_path(self.label) else self.label
+        label, at, _ = self.label.partition("@")
+        return Path(label if at and not is_path(label) else self.label).name
 
     @property
     def declared(self) -> bool:
@@ -80,7 +84,7 @@ class DatasetChoice:
 
 
 def open_dataset(
-    reference: str | Path,
+    reference: Any,
     options: Mapping[str, Any] | None = None,
     /,  # so that no option of a dataset can be taken for one of these
     *,
@@ -89,64 +93,100 @@ def open_dataset(
     report: Report = say,
     **more: Any,
 ) -> Dataset:
-    """The images of a dataset in memory, verified.
+    """The images of a dataset, verified.
 
-    reference: a name of `zoo data list`, `plugin/name`, or a path to a folder of images. options,
+    reference: a name of `zoo data list`, `plugin/name`, whatever `zoo list --readers` can read, or
+    an object: (images, labels), a mapping of arrays, a pandas DataFrame, a torch Dataset. options,
     more: those of the dataset, see `zoo data info NAME`. source: files that the user has, read
     unless the cache has the dataset. fetch: whether the network may be used. report: called with
     lines for people.
     """
-    choice = find_dataset(reference, {**(options or {}), **more})
-    made = _made(choice)
+    options = {**(options or {}), **more}
+    if isinstance(reference, str | Path):
+        choice = find_dataset(reference, options)
+        made, again = _made(choice), str(choice.options.get("path") or choice.label)
+    else:
+        given = in_program(reference)
+        choice = _choice(given.name, registry().readers.get(f"builtin/{given.reader}"), options)
+        made, again = given.make(choice.options), IN_PROGRAM + given.words
     if isinstance(made, Originals):
-        return open_originals(choice.name, choice.entry, choice.options, made, report)
+        data = open_originals(choice.name, choice.entry, choice.options, made, report)
+        return replace(data, reference=made.reference or again)
     if isinstance(made, Mapping):
-        return _dataset(choice, choice.check(made, f"{choice.label}: "))
+        found = choice.check(made, f"{choice.label}: ")
+    else:
+        found = _of_sources(choice, made, source, fetch, report)
+    return replace(_dataset(choice, found), reference=again)
+
+
+def named_or(dataset: Any, otherwise: str) -> Any:
+    """The dataset that somebody gave, whatever object it is; otherwise this one."""
+    return otherwise if isinstance(dataset, str) and not dataset else dataset
+
+
+def _of_sources(
+    choice: DatasetChoice, made: Sequence[Source], source: Path | None, fetch: bool, report: Report
+) -> CheckedArrays:
     found = _load_cached(choice, made[0].key, report)
     if found is None:
         found = _fetched(choice, made, source and Path(source), fetch, report)
     elif source is not None:
         report(f"{choice.label} is in the cache already, {source} is not needed: {choice.file}")
-    return _dataset(choice, found)
+    return found
 
 
 def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None) -> DatasetChoice:
     """The entry that a reference means, with the options checked and completed."""
     catalog, reference = registry().datasets, as_reference(reference)
-    given = dict(freeze(options or {}))
+    given = dict(options or {})
     label = reference
     entry: DatasetEntry
+    if reference.startswith(IN_PROGRAM):
+        what = f"{reference.removeprefix(IN_PROGRAM)} was an object of the program that trained"
+        raise UsageError(what, "in Python, give it again: zoo.resume(RUN, dataset=...)")
     if reader := reader_of(reference):
         entry, given["path"] = reader, reference
     else:
         try:
             entry = catalog.get(reference)
         except UnknownName as error:
-            if Path(reference).is_dir():
-                raise UnknownName(str(error), f"for the folder write ./{reference}") from None
+            if Path(reference).exists():
+                raise UnknownName(str(error), f"for the path write ./{reference}") from None
+            if reference.startswith("hf:"):
+                raise UnknownName(str(error), "pip install zoo-hf-datasets reads it") from None
             raise
         label = catalog.label(entry)
     if is_path(given.get("path") or ""):
         given["path"] = str(Path(given["path"]).expanduser().resolve())
-    check_names(f"dataset {label!r}", given, entry.options)
-    return DatasetChoice(label, entry, {**entry.options, **given})
+    return _choice(label, entry, given)
+
+
+def _choice(label: str, entry: DatasetEntry, options: Mapping[str, Any]) -> DatasetChoice:
+    check_names(f"dataset {label!r}", options, entry.options)
+    return DatasetChoice(label, entry, {**entry.options, **freeze(options)})
 
 
 def reader_of(reference: str) -> ReaderEntry | None:
     """What can read a path, or a reference with a prefix; None: it is the name of a dataset."""
     readers = registry().readers
+    path, ending = Path(reference).expanduser(), reference.lower()
     if not is_path(reference):
-        found = [entry for entry in readers if reference.startswith(entry.prefixes)]
-        found = [entry for entry in found if entry.prefixes]
-    elif Path(reference).expanduser().is_file():
-        ending = reference.lower()
-        found = [entry for entry in readers if entry.suffixes and ending.endswith(entry.suffixes)]
+        found = [entry for entry in readers if any(map(reference.startswith, entry.prefixes))]
+    elif path.is_dir():
+        inside = [path, *(one for one in path.iterdir() if one.name.lower() in SPLITS)]
+        names = [one.name.lower() for near in inside if near.is_dir() for one in near.iterdir()]
+        found = [e for e in readers if any(name.endswith(e.folders) for name in names if e.folders)]
+        found = found or [readers.get("builtin/image_folder")]
+    else:
+        found = [entry for entry in readers if any(map(ending.endswith, entry.suffixes))]
+        if not path.is_file() and not found:
+            return readers.get("builtin/image_folder")  # which says that there is no folder
+        if not path.is_file():
+            raise DataError(f"there is no file {reference}")
         if not found:
             known = sorted({suffix for entry in readers for suffix in entry.suffixes})
             hint = " ".join(["name a folder, or a file that ends in", *known])
             raise DataError(f"{reference} is a file that no reader knows", hint)
-    else:
-        return readers.get("builtin/image_folder")
     if len(found) > 1:
         what = f"{reference} can be read by {' and by '.join(map(origin, found))}"
         raise AmbiguousName(what, "ZOO_DISABLE_PLUGINS=NAME leaves one out")

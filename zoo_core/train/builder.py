@@ -89,8 +89,11 @@ def parts_of(data: Dataset, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
     return train_validation(indices, recipe.validation_fraction, recipe.seed, labels)
 
 
-def lasting(reference: str | Path) -> str:
-    """A dataset's reference that means the same in other folders: a run is used there too."""
+def lasting(reference: Any) -> str:
+    """A dataset's reference that means the same in other folders and processes."""
+    if not isinstance(reference, str | Path):
+        what = f"{type(reference).__name__} is an object of this program, which others cannot open"
+        raise UsageError(what, "save the images to a file or folder, and give its path")
     reference = as_reference(reference)
     return str(Path(reference).expanduser().absolute()) if is_path(reference) else reference
 
@@ -119,8 +122,8 @@ def fit_to_data(
     return config, preprocess
 
 
-def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: str) -> Job:
-    """The job in a new run directory; reference: the dataset's, as `lasting` gives it."""
+def begin_run(job: Job, run: Run, *, recipe_name: str, command: str) -> Job:
+    """The job in a new run directory."""
     entry, data, described = job.entry, job.dataset, job.described
     provider = entry.provider or Provider(plugin="", distribution="", version="")
     assert described is not None
@@ -154,7 +157,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "config": job.config,
         },
         "dataset": {
-            "reference": reference,
+            "reference": data.reference,
             "name": data.name,
             "options": job.recipe.data,
             "digest": data.digest,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.datasets import open_dataset
+from zoo_core.data.datasets import named_or, open_dataset
 from zoo_core.io.console import duration, named, typed
 from zoo_core.io.errors import Interrupted, TrainingError, WeightsError, ZooError, signal_of
 from zoo_core.io.process import process
@@ -26,7 +26,7 @@ from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
 from zoo_core.spec.settings import as_typed, choose_recipe, override
-from zoo_core.train.builder import begin_run, build_job, check_same, lasting
+from zoo_core.train.builder import begin_run, build_job, check_same
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
@@ -71,7 +71,7 @@ class Result(Displayed):
 
 def train(
     model: str,
-    dataset: str = "",
+    dataset: Any = "",
     *,
     recipe: str = "default",
     settings: Mapping[str, Any] | None = None,
@@ -87,15 +87,14 @@ def train(
     chosen = override(choose_recipe(entry, recipe), settings or {})
     refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
     display = open_display(quiet)
-    reference = lasting(dataset or entry.dataset)
-    data = open_dataset(reference, chosen.data, report=display.say)
+    data = open_dataset(named_or(dataset, entry.dataset), chosen.data, report=display.say)
     job = build_job(
         entry, chosen, data, display, device=device, runs=runs,
         checkpoint_seconds=checkpoint_seconds,
     )  # fmt: skip
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
-        job = begin_run(job, run, recipe_name=recipe, reference=reference, command=command)
+        job = begin_run(job, run, recipe_name=recipe, command=command)
         display.say(f"{run.path}")
     return execute(job, report)
 
@@ -108,6 +107,7 @@ def resume(
     quiet: bool = False,
     checkpoint_seconds: float = 30.0,
     report: Reporter | None = None,
+    dataset: Any = "",
 ) -> Result:
     """Go on with a run that was interrupted or killed, to the same end."""
     run, display = Run.find(reference, runs), open_display(quiet)
@@ -123,7 +123,8 @@ def resume(
         return done
     entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
     recipe = Recipe(**document["recipe"])
-    data = open_dataset(document["dataset"]["reference"], recipe.data, report=display.say)
+    dataset = named_or(dataset, document["dataset"]["reference"])
+    data = open_dataset(dataset, recipe.data, report=display.say)
     device = device or document["environment"]["device"]
     check_same(run, data, entry, device, display)
     job = build_job(

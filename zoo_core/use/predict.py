@@ -137,7 +137,7 @@ def _scores(
 
 
 def measure(
-    model: Any, dataset: str | Path, options: Config, task: Config, split: str = "test",
+    model: Any, dataset: Any, options: Config, task: Config, split: str = "test",
     name: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it."""
@@ -167,7 +167,7 @@ def measure(
 
 def evaluate_run(
     reference: str | Path,
-    dataset: str | Path = "",
+    dataset: Any = "",
     *,
     split: str = "test",
     device: str = "auto",
@@ -176,8 +176,9 @@ def evaluate_run(
     """Measure a trained run again, on its own dataset or another one with the same classes."""
     weights = obtain(as_reference(reference), runs)
     located = weights.located
-    dataset, options = (dataset, {}) if dataset else (located.dataset, located.data_options)
-    if not dataset:
+    own = isinstance(dataset, str) and not dataset
+    dataset, options = (located.dataset, located.data_options) if own else (dataset, {})
+    if own and not dataset:
         what = f"{located.name} does not say what it was trained on"
         raise UsageError(what, "--dataset NAME chooses the data")
     model = load_model(weights, device=device)
