@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import group as group
     from zoo_core.cli.output import print_fields as print_fields
     from zoo_core.cli.output import print_table as print_table
+    from zoo_core.data.datasets import read_originals as read_originals
     from zoo_core.data.loader import Loader as Loader
+    from zoo_core.data.tables import Table as Table
+    from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.spec.settings import parse_settings as parse_settings
+    from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(
     globals(),
@@ -61,7 +65,9 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.cli.options": "PATH dataset_option device_option model_argument output_option "
         "quiet_option run_argument runs_option set_option yes_option",
         "zoo_core.cli.output": "Answer command group print_fields print_table",
+        "zoo_core.data.datasets": "read_originals",
         "zoo_core.data.loader": "Loader",
+        "zoo_core.data.tables": "Table table_originals",
         "zoo_core.io.blocks": "BlockStore Layout",
         "zoo_core.io.console": "progress say warn",
         "zoo_core.io.documents": "document_digest read_document write_document",
@@ -70,5 +76,6 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.io.targets": "describe missing_dependency resolve",
         "zoo_core.runs.run": "Run runs_root",
         "zoo_core.spec.settings": "parse_settings",
+        "zoo_core.weights.repository": "HuggingFace",
     },
 )

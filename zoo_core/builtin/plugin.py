@@ -142,11 +142,11 @@ def zoo_readers() -> list[zoo.ReaderEntry]:
         ),
         zoo.ReaderEntry(
             name="webdataset",
-            target="zoo_core.data.shards:tar_shards",
+            target="zoo_core.data.webdataset:tar_shards",
             summary="WebDataset: tar files of images, each with a .cls, .txt or .json beside it",
             suffixes=(".tar",),
             folders=(".tar",),
-            config={"path": None, "image": None, "target": None, "labels": "auto"},
+            config={"path": None, "target": None, "labels": "auto"},
             license="yours",
             tags=("local",),
         ),

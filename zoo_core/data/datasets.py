@@ -59,8 +59,9 @@ class DatasetChoice:
     @property
     def name(self) -> str:
         """What run.json and reports call it."""
-        label, at, _ = self.label.partition("@")
-        return Path(label if at and not is_path(label) else self.label).name
+        if ":" in self.label and not is_path(self.label):  # hf:org/name@revision
+            return Path(self.label.partition("@")[0]).name
+        return Path(self.label).name if is_path(self.label) else self.label
 
     @property
     def declared(self) -> bool:
@@ -164,6 +165,14 @@ def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None
 def _choice(label: str, entry: DatasetEntry, options: Mapping[str, Any]) -> DatasetChoice:
     check_names(f"dataset {label!r}", options, entry.options)
     return DatasetChoice(label, entry, {**entry.options, **freeze(options)})
+
+
+def read_originals(path: Path, options: Mapping[str, Any]) -> Originals:
+    """What the reader of a path gives: for readers that bring files to this machine first."""
+    made = _made(find_dataset(path, options))
+    if not isinstance(made, Originals):
+        raise DataError(f"{path} holds arrays, not images")
+    return made
 
 
 def reader_of(reference: str) -> ReaderEntry | None:
