@@ -46,12 +46,18 @@ def divided(given: Mapping[str, Any], test_fraction: float, seed: int) -> Arrays
         arrays["classes"] = [str(name) for name in arrays["classes"]]
     if "images" in arrays:
         images, labels = np.asarray(arrays.pop("images")), arrays.pop("labels", None)
+        _same_count(images, labels)
         rule = Originals(names=[""] * len(images), read=bytes, key=None, labels=labels)
         for part, rows in rule.divided(test_fraction, seed).items():
             if len(rows):
                 arrays[f"{part}_images"] = images[rows]
                 arrays[f"{part}_labels"] = None if labels is None else labels[rows]
     return arrays
+
+
+def _same_count(images: Any, labels: Any) -> None:
+    if labels is not None and len(labels) != len(images):
+        raise DataError(f"there are {len(labels):,} labels for {len(images):,} images")
 
 
 class InProgram(NamedTuple):
@@ -86,6 +92,7 @@ def in_program(given: Any) -> InProgram:
 
 def _items(images: Any, labels: Sequence[Any] | None) -> Originals:
     """A torch Dataset of (image, label), or images of any sizes with labels beside them."""
+    _same_count(images, labels)
 
     def item(number: int) -> tuple[Any, Any]:
         found = images[number]

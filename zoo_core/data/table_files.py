@@ -8,6 +8,7 @@ import os
 import re
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, islice
 from pathlib import Path
@@ -39,8 +40,9 @@ def table_file(
             table = _parquet_table(found, folder, place.name)
         else:
             found = shards(place, "metadata.csv") or shards(place, "metadata.jsonl")
-            limit = Path(os.path.normpath(folder / Path(root or "").expanduser()))
-            table = _text_table(found or [(place, "", {})], folder, place.name, limit)
+            table = _text_table(found or [(place, "", {})], folder, place.name)
+        limit = Path(os.path.normpath(folder / Path(root or "").expanduser()))
+        table = replace(table, root=limit)
         return table_originals(table, image=image, target=target, labels=labels)
     except (ValueError, OSError, csv.Error) as error:  # bytes that are not text, a damaged file
         raise DataError(f"{path} cannot be read as a table: {describe(error)}") from error
@@ -62,7 +64,7 @@ def shards(path: Path, ending: str) -> list[Shard]:
     return list(zip(files, named, known, strict=True))
 
 
-def _text_table(files: Sequence[Shard], folder: Path, name: str, root: Path) -> Table:
+def _text_table(files: Sequence[Shard], folder: Path, name: str) -> Table:
     def rows(columns: Sequence[str]) -> Rows:
         for file, before, own in files:
             for where, row in _records(file):
@@ -80,7 +82,7 @@ def _text_table(files: Sequence[Shard], folder: Path, name: str, root: Path) -> 
     if stray := next((name for name in columns if name.lower().endswith(SUFFIXES)), ""):
         what = f"{name} begins with the image {stray}, not with the names of its columns"
         raise DataError(what, "add a first line such as image,label")
-    return Table(name=name, columns=list(columns), rows=rows, folder=folder, root=root)
+    return Table(name=name, columns=list(columns), rows=rows, folder=folder)
 
 
 def _records(file: Path) -> Iterator[tuple[str, Any]]:

@@ -45,26 +45,26 @@ def tar_shards(*, path: str, target: Any, labels: str) -> Originals:
             opened.seek(offset)
             return opened.read(size)
 
-    def rows(columns: Sequence[str]) -> Rows:
-        for row, key in enumerate(keys):
-            try:
-                known = facts(row)
-                yield key, [known.get(column) for column in columns]
-            except (ValueError, TypeError) as error:
-                yield key, str(error)
-
-    def facts(row: int) -> dict[str, Any]:
+    def facts(row: int) -> dict[str, Any] | str:
         parts = samples[keys[row]]
         if "image" not in parts:
-            raise ValueError("it has no image")
-        texts = {part: read(part, row).decode() for part in TEXTS if part in parts}
-        more = json.loads(read("json", row)) if "json" in parts else {}
-        return {"image": None, **splits[keys[row]], **texts, **more}
+            return "it has no image"
+        try:
+            texts = {part: read(part, row).decode() for part in TEXTS if part in parts}
+            more = json.loads(read("json", row)) if "json" in parts else {}
+            return {"image": None, **splits[keys[row]], **texts, **more}
+        except (ValueError, TypeError) as error:
+            return f"what belongs to it cannot be read: {error}"
+
+    def rows(columns: Sequence[str]) -> Rows:
+        for row, key in enumerate(keys):
+            known = facts(row)
+            cells = known if isinstance(known, str) else [known.get(name) for name in columns]
+            yield key, cells
 
     columns: dict[str, None] = {"image": None}
-    for row in range(min(LOOK, len(keys))):
-        if "image" in samples[keys[row]]:
-            columns |= dict.fromkeys(facts(row))
+    for known in map(facts, range(min(LOOK, len(keys)))):
+        columns |= dict.fromkeys(() if isinstance(known, str) else known)
     times = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file, _, _ in files]
     table = Table(
         name=Path(path).name, columns=list(columns), rows=rows, images=["image"], read=read,

@@ -99,7 +99,9 @@ def test_the_newest_commit_is_used_unless_a_revision_is_named(hub):
 
 
 def test_a_folder_of_a_repository(hub):
-    hub.add("datasets/org/several", {"a/x.parquet": shard(range(6)), "b/y.parquet": shard(range(9))})
+    hub.add(
+        "datasets/org/several", {"a/x.parquet": shard(range(6)), "b/y.parquet": shard(range(9))}
+    )
     data = zoo.open_dataset("hf:org/several/b", test_fraction=0)
     assert len(data.train) == 9
 
