@@ -58,7 +58,9 @@ def test_images_and_labels(labels):
     assert (data.name, len(data.train), len(data.test)) == ("arrays", 16, 4)
     assert data.classes in (NAMES, ("0", "1"))
     assert sorted(numbers_of(data.train) + numbers_of(data.test)) == list(range(20))
-    assert all(n % 2 == label for n, label in zip(numbers_of(data.test), data.test.labels))
+    assert all(
+        n % 2 == label for n, label in zip(numbers_of(data.test), data.test.labels, strict=True)
+    )
     assert zoo.open_dataset((IMAGES, labels), test_fraction=0).test is None
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from zoo_core.data.dataset import CheckedArrays, Dataset, Split, check_arrays, new_dataset
 from zoo_core.data.image_folder import SPLITS
-from zoo_core.data.objects import in_program
+from zoo_core.data.objects import InProgram, in_program
 from zoo_core.data.originals import Originals
 from zoo_core.data.sources import Arrays, Source
 from zoo_core.data.stores import open_originals
@@ -55,6 +55,14 @@ class DatasetChoice:
     label: str
     entry: DatasetEntry
     options: Mapping[str, Any]
+    given: InProgram | None = None  # an object of this program
+
+    @property
+    def reference(self) -> str:
+        """What opens it again, from any folder."""
+        if self.given:
+            return IN_PROGRAM + self.given.words
+        return str(self.options.get("path") or self.label)
 
     @property
     def name(self) -> str:
@@ -102,22 +110,19 @@ def open_dataset(
     unless the cache has the dataset. fetch: whether the network may be used. report: called with
     lines for people.
     """
-    options = {**(options or {}), **more}
-    if isinstance(reference, str | Path):
-        choice = find_dataset(reference, options)
-        made, again = _made(choice), str(choice.options.get("path") or choice.label)
-    else:
-        given = in_program(reference)
-        choice = _choice(given.name, registry().readers.get(f"builtin/{given.reader}"), options)
-        made, again = given.make(choice.options), IN_PROGRAM + given.words
+    choice = find_dataset(reference, {**(options or {}), **more})
+    made = _made(choice)
     if isinstance(made, Originals):
         data = open_originals(choice.name, choice.entry, choice.options, made, report)
-        return replace(data, reference=made.reference or again)
+        return replace(data, reference=made.reference or choice.reference)
     if isinstance(made, Mapping):
-        found = choice.check(made, f"{choice.label}: ")
-    else:
-        found = _of_sources(choice, made, source, fetch, report)
-    return replace(_dataset(choice, found), reference=again)
+        return _dataset(choice, choice.check(made, f"{choice.label}: "))
+    found = _load_cached(choice, made[0].key, report)
+    if found is None:
+        found = _fetched(choice, made, source and Path(source), fetch, report)
+    elif source is not None:
+        report(f"{choice.label} is in the cache already, {source} is not needed: {choice.file}")
+    return _dataset(choice, found)
 
 
 def named_or(dataset: Any, otherwise: str) -> Any:
@@ -125,23 +130,16 @@ def named_or(dataset: Any, otherwise: str) -> Any:
     return otherwise if isinstance(dataset, str) and not dataset else dataset
 
 
-def _of_sources(
-    choice: DatasetChoice, made: Sequence[Source], source: Path | None, fetch: bool, report: Report
-) -> CheckedArrays:
-    found = _load_cached(choice, made[0].key, report)
-    if found is None:
-        found = _fetched(choice, made, source and Path(source), fetch, report)
-    elif source is not None:
-        report(f"{choice.label} is in the cache already, {source} is not needed: {choice.file}")
-    return found
-
-
-def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None) -> DatasetChoice:
-    """The entry that a reference means, with the options checked and completed."""
-    catalog, reference = registry().datasets, as_reference(reference)
-    given = dict(options or {})
-    label = reference
+def find_dataset(reference: Any, options: Mapping[str, Any] | None = None) -> DatasetChoice:
+    """The entry that a reference or an object means, with the options checked and completed."""
+    catalog, given = registry().datasets, dict(freeze(options or {}))
     entry: DatasetEntry
+    if not isinstance(reference, str | Path):
+        found = in_program(reference)
+        entry = registry().readers.get(f"builtin/{found.reader}")
+        check_names(f"dataset {found.name!r}", given, entry.options)
+        return DatasetChoice(found.name, entry, {**entry.options, **given}, found)
+    label = reference = as_reference(reference)
     if reference.startswith(IN_PROGRAM):
         what = f"{reference.removeprefix(IN_PROGRAM)} was an object of the program that trained"
         raise UsageError(what, "in Python, give it again: zoo.resume(RUN, dataset=...)")
@@ -159,12 +157,8 @@ def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None
         label = catalog.label(entry)
     if is_path(given.get("path") or ""):
         given["path"] = str(Path(given["path"]).expanduser().resolve())
-    return _choice(label, entry, given)
-
-
-def _choice(label: str, entry: DatasetEntry, options: Mapping[str, Any]) -> DatasetChoice:
-    check_names(f"dataset {label!r}", options, entry.options)
-    return DatasetChoice(label, entry, {**entry.options, **freeze(options)})
+    check_names(f"dataset {label!r}", given, entry.options)
+    return DatasetChoice(label, entry, {**entry.options, **given})
 
 
 def read_originals(path: Path, options: Mapping[str, Any]) -> Originals:
@@ -285,9 +279,9 @@ def _stem(entry: DatasetEntry) -> str:
 def _made(choice: DatasetChoice) -> Originals | Arrays | Sequence[Source]:
     """What the entry's target returns: originals, arrays, or sources to get them from."""
     what = f"dataset {choice.label!r}"
-    target = resolve(choice.entry.target, what)
+    own = {name: choice.options[name] for name in choice.entry.config}
+    target = choice.given.make if choice.given else resolve(choice.entry.target, what)
     try:
-        own = {name: choice.options[name] for name in choice.entry.config}
         made: Originals | Arrays | Sequence[Source] = target(**own)
     except ZooError:
         raise
@@ -371,4 +365,5 @@ def _dataset(choice: DatasetChoice, found: CheckedArrays) -> Dataset:
         if f"{part}_images" in arrays
     }
     digest = document_digest([found.digests, {name: a.shape for name, a in arrays.items()}])
-    return new_dataset(choice.name, choice.entry, found.targets, splits, digest)
+    data = new_dataset(choice.name, choice.entry, found.targets, splits, digest)
+    return replace(data, reference=choice.reference)

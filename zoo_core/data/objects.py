@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ def array_file(*, path: str, test_fraction: float, seed: int) -> Arrays:
     return divided(given, test_fraction, seed)
 
 
-def divided(given: Mapping[str, Any], test_fraction: float, seed: int) -> Arrays:
+def divided(given: Mapping[str, Any], test_fraction: float, seed: int, path: None = None) -> Arrays:
     """Arrays called as in docs/datasets.md; `images` and `labels` are divided into parts."""
     arrays = {name: value for name, value in given.items() if value is not None}
     for name in ("images", "labels"):  # validation images are for testing where no others are
@@ -66,31 +67,31 @@ class InProgram(NamedTuple):
     name: str  # for people and for run directories
     words: str  # "a DataFrame of 100 rows"
     reader: str  # of the zoo, whose options it has
-    make: Callable[[Mapping[str, Any]], Originals | Arrays]
+    make: Callable[..., Originals | Arrays]  # called with those options
 
 
 def in_program(given: Any) -> InProgram:
     """What an object is as a dataset; a sentence where it cannot be one."""
     if hasattr(given, "iloc") and hasattr(given, "columns"):
         words = f"a DataFrame of {len(given):,} rows"
-        return InProgram("dataframe", words, "table", lambda o: _data_frame(given, o))
+        return InProgram("dataframe", words, "table", partial(_data_frame, given))
     images, labels = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if isinstance(images, np.ndarray) and images.dtype == np.uint8:
         given = {"images": images, "labels": labels}
     if isinstance(given, Mapping):
         shapes = (f"{name} {np.shape(value)}" for name, value in given.items() if value is not None)
-        pick = lambda o: divided(given, o["test_fraction"], o["seed"])  # noqa: E731
-        return InProgram("arrays", f"arrays: {', '.join(shapes)}", "arrays", pick)
+        make = partial(divided, given)
+        return InProgram("arrays", f"arrays: {', '.join(shapes)}", "arrays", make)
     if not (hasattr(images, "__getitem__") and hasattr(images, "__len__")):
         what = f"{type(given).__name__} cannot be used as a dataset"
         hint = "give (images, labels), a pandas DataFrame, or a torch Dataset of (image, label)"
         raise UsageError(what, hint)
     words = f"{type(images).__name__} of {len(images):,} images"
     name = type(images).__name__.lower()
-    return InProgram(name, words, "image_folder", lambda o: _items(images, labels))
+    return InProgram(name, words, "image_folder", partial(_items, images, labels))
 
 
-def _items(images: Any, labels: Sequence[Any] | None) -> Originals:
+def _items(images: Any, labels: Sequence[Any] | None, path: None = None) -> Originals:
     """A torch Dataset of (image, label), or images of any sizes with labels beside them."""
     _same_count(images, labels)
 
@@ -120,7 +121,7 @@ def _items(images: Any, labels: Sequence[Any] | None) -> Originals:
     )
 
 
-def _data_frame(frame: Any, options: Mapping[str, Any]) -> Originals:
+def _data_frame(frame: Any, *, path: None, root: None, **options: Any) -> Originals:
     columns = [str(name) for name in frame.columns]
     first = [next(iter(frame.iloc[:, k]), None) for k in range(len(columns))]
     kinds = (bytes, dict, np.ndarray, Image.Image)
@@ -138,7 +139,7 @@ def _data_frame(frame: Any, options: Mapping[str, Any]) -> Originals:
         name="the DataFrame", columns=columns, rows=rows, folder=Path.cwd(), images=images,
         read=read, key=[hashlib.sha256(read(*one)).hexdigest() for one in every],
     )  # fmt: skip
-    return table_originals(table, **{name: options[name] for name in ("image", "target", "labels")})
+    return table_originals(table, **options)
 
 
 def as_file(image: Any) -> bytes:
