@@ -12,6 +12,7 @@ from zoo_core.spec import hooks as hookspecs
 SIGNATURES = {
     "zoo_models": (),
     "zoo_datasets": (),
+    "zoo_readers": (),
     "zoo_trainers": (),
     "zoo_augmentations": (),
     "zoo_manifests": (),
@@ -60,6 +61,10 @@ class Everything:
         yield zoo.DatasetEntry(name="d", target="a:b", summary="s")
 
     @zoo.hookimpl
+    def zoo_readers(self):
+        return [zoo.ReaderEntry(name="r", target="a:b", summary="s", suffixes=(".r",))]
+
+    @zoo.hookimpl
     def zoo_trainers(self):
         return [zoo.TrainerEntry(name="t", target="a:b", summary="s")]
 
@@ -86,8 +91,8 @@ def test_contributions_of_all_sorts_arrive_with_their_provider():
 
     record = PluginRecord(id="p", value="a", distribution="d", version="1", state="ok")
     given = _validate(record, Everything(), _new_manager())["contributed"]
-    sorts = ("models", "datasets", "trainers", "augmentations", "commands", "engines")
-    assert [given[sort][0].name for sort in sorts] == ["m", "d", "t", "a", "c", "e"]
+    sorts = ("models", "datasets", "readers", "trainers", "augmentations", "commands", "engines")
+    assert [given[sort][0].name for sort in sorts] == ["m", "d", "r", "t", "a", "c", "e"]
     assert given["models"][0].provider == record.provider
     assert given["manifests"] == ("package:weights.json",)
 

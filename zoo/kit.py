@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import group as group
     from zoo_core.cli.output import print_fields as print_fields
     from zoo_core.cli.output import print_table as print_table
+    from zoo_core.data.datasets import read_originals as read_originals
     from zoo_core.data.features import FeatureFile as FeatureFile
     from zoo_core.data.features import export_features as export_features
     from zoo_core.data.features import find_features as find_features
     from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.loader import Loader as Loader
+    from zoo_core.data.tables import Table as Table
+    from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress
@@ -60,5 +63,6 @@ if TYPE_CHECKING:
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.spec.settings import parse_settings as parse_settings
+    from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(globals())

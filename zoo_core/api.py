@@ -62,7 +62,7 @@ def create(name: str, **options: Any) -> Any:
 def train(
     model: str,
     /,  # so that `model={...}` can be given as the model's options
-    dataset: str = "",
+    dataset: Any = "",
     *,
     recipe: str = "",
     settings: Mapping[str, Any] | None = None,
@@ -77,8 +77,9 @@ def train(
         result = zoo.train("cnn", epochs=3, lr=1e-3, model={"dropout": 0.3})
         result.accuracy, result.path
 
-    model, dataset: names, or for the dataset a folder of images. recipe: one of the model's; where
-    none is named, `default`, or the one for few images.
+    model: a name. dataset: a name, or whatever `zoo.open_dataset` takes: a path, (images, labels),
+    a pandas DataFrame, a torch Dataset. recipe: one of the model's; where none is named, `default`,
+    or the one for few images.
     changes: fields of the recipe to replace, options of the model among them. settings: the same as
     a mapping. tune: search the learning rate first; what is set here holds for the training with
     the best one too. After Ctrl-C, which raises zoo.Interrupted, `resume` goes on.
@@ -97,12 +98,16 @@ def train(
 
 
 def resume(
-    run: str | Path = "latest", *, runs: str | Path | None = None, quiet: bool = False
+    run: str | Path = "latest",
+    *,
+    runs: str | Path | None = None,
+    quiet: bool = False,
+    dataset: Any = "",
 ) -> Result | SearchResult:
     """Go on with a run, a search or a sweep that was stopped, to the same end.
 
     run: a path, a name in the runs folder, or latest: the latest run. A complete one is given back
-    as it is.
+    as it is. dataset: where the run began with an object in memory, that object.
     """
     from zoo_core.runs.run import runs_root
     from zoo_core.tune.search import Search
@@ -113,7 +118,7 @@ def resume(
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 
-    return runner.resume(str(run), runs=where, quiet=quiet, report=write_report)
+    return runner.resume(str(run), runs=where, quiet=quiet, report=write_report, dataset=dataset)
 
 
 def tune(
@@ -205,7 +210,7 @@ def compute_features(
 
     model, dataset, settings: as for `train`. Features in the cache are not computed again.
     """
-    from zoo_core.data.datasets import lasting
+    from zoo_core.data.datasets import named_or
     from zoo_core.spec.settings import choose_recipe, override
     from zoo_core.train.builder import build_job, open_data
     from zoo_core.train.display import open_display
@@ -215,7 +220,7 @@ def compute_features(
         able = [one.name for one in registry().models if "backbone" in one.capabilities]
         raise UsageError(f"model {model!r} has no frozen backbone", f"these do: {', '.join(able)}")
     recipe, display = override(choose_recipe(entry, "default"), settings or {}), open_display(quiet)
-    data, recipe = open_data(entry, recipe, lasting(dataset or entry.dataset), display.say)
+    data, recipe = open_data(entry, recipe, named_or(dataset, entry.dataset), display.say)
     job = build_job(entry, recipe, data, display, device=device)
     return list(job.trainer.prepare(job))
 
@@ -237,7 +242,7 @@ def attention(run: Any, image: Any, *, device: str = "auto") -> Attention:
 
 def evaluate(
     run: str | Path,
-    dataset: str | Path = "",
+    dataset: Any = "",
     *,
     split: str = "test",
     options: Mapping[str, Any] | None = None,

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 PAGE = 2
-LFS_SUFFIX = ".safetensors"
+LFS_SUFFIX = (".safetensors", ".parquet", ".tar")
 
 
 @dataclass
@@ -344,6 +344,7 @@ def tags_of(files: dict[str, bytes]) -> list[str]:
 
 
 NAME = r"(?P<name>[\w.-]+/[\w.-]+)"
+DATASET = r"(?P<name>datasets/[\w.-]+/[\w.-]+)"  # kept under this name
 ROUTES: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/whoami-v2", Handler.whoami),
     (r"/api/repos/create", Handler.create),
@@ -352,8 +353,10 @@ ROUTES: list[tuple[str, Callable[..., Any]]] = [
     (rf"/api/models/{NAME}/commit/(?P<revision>\w+)", Handler.commit),
     (r"/api/models", Handler.models),
     (rf"/api/models/{NAME}(/revision/(?P<revision>[\w.-]+))?", Handler.info),
+    (rf"/api/{DATASET}(/revision/(?P<revision>[\w./-]+))?", Handler.info),
     (rf"/{NAME}\.git/info/lfs/objects/batch", Handler.batch),
     (r"/upload/(?P<oid>\w+)", Handler.upload),
     (r"/uploaded", Handler.uploaded),
+    (rf"/{DATASET}/resolve/(?P<revision>[\w.-]+)/(?P<file>.+)", Handler.resolve),
     (rf"/{NAME}/resolve/(?P<revision>[\w.-]+)/(?P<file>.+)", Handler.resolve),
 ]

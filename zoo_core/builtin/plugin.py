@@ -130,6 +130,36 @@ def zoo_readers() -> list[zoo.ReaderEntry]:
             license="yours",
             tags=("local",),
         ),
+        zoo.ReaderEntry(
+            name="table",
+            target="zoo_core.data.table_files:table_file",
+            summary="A table of paths or of images, and folders with metadata.csv or Parquet files",
+            suffixes=(".csv", ".tsv", ".jsonl", ".parquet"),
+            folders=("metadata.csv", "metadata.jsonl", ".parquet"),
+            config={"path": None, "image": None, "target": None, "labels": "auto", "root": None},
+            license="yours",
+            tags=("local",),
+        ),
+        zoo.ReaderEntry(
+            name="webdataset",
+            target="zoo_core.data.webdataset:tar_shards",
+            summary="WebDataset: tar files of images, each with a .cls, .txt or .json beside it",
+            suffixes=(".tar",),
+            folders=(".tar",),
+            config={"path": None, "target": None, "labels": "auto"},
+            license="yours",
+            tags=("local",),
+        ),
+        zoo.ReaderEntry(
+            name="arrays",
+            target="zoo_core.data.objects:array_file",
+            summary="NumPy arrays: images and labels, or train_images, train_labels and so on",
+            suffixes=(".npz", ".npy"),
+            originals=False,
+            config={"path": None, "test_fraction": 0.2, "seed": 0},
+            license="yours",
+            tags=("local",),
+        ),
     ]
 
 

@@ -15,7 +15,13 @@ from zoo_core.cli.output import Answer, command, note, print_fields, print_table
 from zoo_core.io.console import UNITS, duration, figure, label, size
 from zoo_core.io.errors import UnknownName
 from zoo_core.io.targets import install_hint
-from zoo_core.spec.entries import AugmentationEntry, DatasetEntry, ModelEntry, TrainerEntry
+from zoo_core.spec.entries import (
+    AugmentationEntry,
+    DatasetEntry,
+    ModelEntry,
+    ReaderEntry,
+    TrainerEntry,
+)
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.registry import (
     find_models,
@@ -34,6 +40,7 @@ HIDDEN = ("trainable", "tags", "capabilities", "distribution", "version", "refer
 @command()
 @click.argument("text", default="")
 @click.option("--datasets", "sort", flag_value="datasets", help="Show datasets.")
+@click.option("--readers", "sort", flag_value="readers", help="Show what else --dataset takes.")
 @click.option("--trainers", "sort", flag_value="trainers", help="Show trainers.")
 @click.option("--augmentations", "sort", flag_value="augmentations", help="Show augmentations.")
 @click.option("--engines", "sort", flag_value="engines", help="Show engines.")
@@ -55,6 +62,7 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
       zoo list "fashion_*"
       zoo list --kind generation --dataset cifar10
       zoo list --datasets --json
+      zoo list --readers                  what --dataset reads: folders, tables ...
       zoo list --augmentations            words for --set augment=...
       zoo list --weights cnn              what zoo.load and zoo pull can bring
       zoo list --weights file:/shared     what others have published there
@@ -93,6 +101,8 @@ def summary(label: str, entry: Any) -> dict[str, Any]:
         row |= {"kinds": entry.kinds, "parameters": entry.total_parameters}
         row |= {name: getattr(entry, name) for name in names}
         row |= {"trainable": entry.parameters, "capabilities": tuple(entry.capabilities)}
+    elif isinstance(entry, ReaderEntry):
+        row["reads"] = (*entry.prefixes, *entry.suffixes) or ("folders",)
     elif isinstance(entry, DatasetEntry):
         row |= dataset_facts(entry) | {"tags": entry.tags, "reference": entry.reference}
     elif isinstance(entry, TrainerEntry):

@@ -46,8 +46,8 @@ option_option = set_option("An option of the dataset, such as image_size=64.", "
 def data_command() -> None:
     """Fetch, check and look at datasets.
 
-    NAME is a name of `zoo data list`, or the path of a folder with your own images, written
-    as ./folder. Datasets are kept in the cache: zoo cache shows where.
+    NAME is a name of `zoo data list`, or something of your own that `zoo list --readers` names:
+    ./folder, ./table.csv. Datasets are kept in the cache: zoo cache shows where.
 
     Example:
       zoo data fetch cifar10 && zoo data show cifar10
@@ -80,6 +80,7 @@ def list_() -> Answer:
             row["size"] = shape(row["image_size"], row["channels"])
             row["cached"] = size(row["cached_bytes"]) if row["cached_bytes"] else None
         print_table(["name", "#classes", "#size", "#train", "#test", "#cached", "summary"], rows)
+        note("\nYour own images: zoo list --readers shows what can be read.")
 
     return Answer(rows, show)
 
@@ -147,7 +148,7 @@ def info(name: str) -> Answer:
                 "test": entry.test_size,
                 "mean": entry.mean,
                 "std": entry.std,
-                "options": tuple(f"{k}={json.dumps(v)}" for k, v in entry.config.items()),
+                "options": tuple(f"{k}={json.dumps(v)}" for k, v in entry.options.items()),
                 "license": entry.license,
                 "reference": entry.reference,
                 "from": origin(entry),
@@ -158,7 +159,9 @@ def info(name: str) -> Answer:
             click.echo()
             about = {key: copy.get(key) for key in ("holds", "fetched", "source", "damaged")}
             print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
-        if not copies and "local" in entry.tags:
+        if not copies and entry.originals:
+            note("\nDecoded when it is first used; zoo cache shows what is kept of it.")
+        elif not copies and "local" in entry.tags:
             note("\nNot in the cache; the zoo makes it on this machine at every use.")
         elif not copies:
             note(f"\nNot in the cache; {typed('zoo data fetch', name)} gets it.")

@@ -72,7 +72,7 @@ weights_argument = click.argument(
 PATH = click.Path(path_type=Path)
 runs_option = click.option("--runs", type=PATH, help="Folder of runs (default: runs).")
 dataset_option = click.option(
-    "--dataset", default="", shell_complete=complete_datasets, help="Name or folder."
+    "--dataset", default="", shell_complete=complete_datasets, help="Name, folder or file."
 )
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda or mps."

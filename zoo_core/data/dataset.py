@@ -65,6 +65,7 @@ class Dataset:
     std: tuple[float, ...]
     digest: str  # sha256 of all that decides the arrays: names a dataset for caches and run.json
     left_out: Sequence[tuple[str, str]] = ()  # (name, reason) of images that cannot be used
+    reference: str = ""  # what opens it again, from any folder
 
     def __repr__(self) -> str:  # not a thousand classes
         counted = f"{len(self.classes)} classes" if self.classes else "no classes"

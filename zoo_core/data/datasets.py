@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,9 @@ from zoo_core.data.dataset import (
     new_dataset,
     squared,
 )
+from zoo_core.data.image_folder import SPLITS
 from zoo_core.data.images import FITS
+from zoo_core.data.objects import InProgram, in_program
 from zoo_core.data.originals import Originals
 from zoo_core.data.sources import Arrays, Kept, Source
 from zoo_core.data.stores import open_originals
@@ -51,6 +53,7 @@ from zoo_core.spec.registry import as_reference, is_path, origin, registry
 
 FORMAT = 1  # of the cache file's record
 SUFFIX, KEPT = ".safetensors", ".original"
+IN_PROGRAM = "memory:"  # the reference of an object; nobody else can open it
 
 Report = Callable[[str], None]
 
@@ -62,10 +65,20 @@ class DatasetChoice:
     label: str
     entry: DatasetEntry
     options: Mapping[str, Any]
+    given: InProgram | None = None  # an object of this program
+
+    @property
+    def reference(self) -> str:
+        """What opens it again, from any folder."""
+        if self.given:
+            return IN_PROGRAM + self.given.words
+        return str(self.options.get("path") or self.label)
 
     @property
     def name(self) -> str:
         """What run.json and reports call it."""
+        if ":" in self.label and not is_path(self.label):  # hf:org/name@revision
+            return Path(self.label.partition("@")[0]).name
         return Path(self.label).name if is_path(self.label) else self.label
 
     @property
@@ -92,7 +105,7 @@ class DatasetChoice:
 
 
 def open_dataset(
-    reference: str | Path,
+    reference: Any,
     options: Mapping[str, Any] | None = None,
     /,  # so that no option of a dataset can be taken for one of these
     *,
@@ -104,11 +117,11 @@ def open_dataset(
 ) -> Dataset:
     """The images of a dataset, verified.
 
-    reference: a name of `zoo data list`, `plugin/name`, a path to a folder of images, or whatever
-    else a reader knows. options, more: those of the dataset, see `zoo data info NAME`. source:
-    files that the user has, read unless the cache has the dataset. fetch: whether the network may
-    be used. fit: how images that are not square become so: crop, pad or stretch. report: called
-    with lines for people.
+    reference: a name of `zoo data list`, `plugin/name`, whatever `zoo list --readers` can read, or
+    an object: (images, labels), a mapping of arrays, a pandas DataFrame, a torch Dataset. options,
+    more: those of the dataset, see `zoo data info NAME`. source: files that the user has, read
+    unless the cache has the dataset. fetch: whether the network may be used. fit: how images that
+    are not square become so: crop, pad or stretch. report: called with lines for people.
     """
     given = {**(options or {}), **more}
     choice = find_dataset(reference, given)
@@ -116,7 +129,8 @@ def open_dataset(
         choice = find_dataset(reference, {**given, "fit": fit})
     made = given_by(choice, source, fetch, report)
     if isinstance(made, Originals):
-        return open_originals(choice.name, choice.entry, choice.options, made, report)
+        data = open_originals(choice.name, choice.entry, choice.options, made, report)
+        return replace(data, reference=made.reference or choice.reference)
     if isinstance(made, Mapping):
         return _dataset(choice, choice.check(made, f"{choice.label}: "), fit)
     found = _load_cached(choice, made[0].key, report)
@@ -127,12 +141,33 @@ def open_dataset(
     return _dataset(choice, found, fit)
 
 
-def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None) -> DatasetChoice:
-    """The entry that a reference means, with the options checked and completed."""
-    catalog, reference = registry().datasets, as_reference(reference)
-    given = dict(freeze(options or {}))
-    label = reference
+def named_or(dataset: Any, otherwise: str) -> Any:
+    """The dataset that somebody gave, whatever object it is; otherwise this one."""
+    return otherwise if isinstance(dataset, str) and not dataset else dataset
+
+
+def lasting(reference: Any) -> str:
+    """A dataset's reference that means the same in other folders and processes."""
+    if not isinstance(reference, str | Path):
+        what = f"{type(reference).__name__} is an object of this program, which others cannot open"
+        raise UsageError(what, "save the images to a file or folder, and give its path")
+    reference = as_reference(reference)
+    return str(Path(reference).expanduser().absolute()) if is_path(reference) else reference
+
+
+def find_dataset(reference: Any, options: Mapping[str, Any] | None = None) -> DatasetChoice:
+    """The entry that a reference or an object means, with the options checked and completed."""
+    catalog, given = registry().datasets, dict(freeze(options or {}))
     entry: DatasetEntry
+    if not isinstance(reference, str | Path):
+        found = in_program(reference)
+        entry = registry().readers.get(f"builtin/{found.reader}")
+        check_names(f"dataset {found.name!r}", given, entry.options)
+        return DatasetChoice(found.name, entry, {**entry.options, **given}, found)
+    label = reference = as_reference(reference)
+    if reference.startswith(IN_PROGRAM):
+        what = f"{reference.removeprefix(IN_PROGRAM)} was an object of the program that trained"
+        raise UsageError(what, "in Python, give it again: zoo.resume(RUN, dataset=...)")
     if reader := reader_of(reference):
         entry, given["path"] = reader, reference
     elif reference in registry().readers:  # the path is an option
@@ -141,8 +176,10 @@ def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None
         try:
             entry = catalog.get(reference)
         except UnknownName as error:
-            if Path(reference).is_dir():
-                raise UnknownName(str(error), f"for the folder write ./{reference}") from None
+            if Path(reference).exists():
+                raise UnknownName(str(error), f"for the path write ./{reference}") from None
+            if reference.startswith("hf:"):
+                raise UnknownName(str(error), "pip install zoo-hf-datasets reads it") from None
             raise
         label = catalog.label(entry)
     if is_path(given.get("path") or ""):
@@ -151,31 +188,39 @@ def find_dataset(reference: str | Path, options: Mapping[str, Any] | None = None
     return DatasetChoice(label, entry, {**entry.options, **given})
 
 
+def read_originals(path: Path, options: Mapping[str, Any]) -> Originals:
+    """What the reader of a path gives: for readers that bring files to this machine first."""
+    made = _made(find_dataset(path, options))
+    if not isinstance(made, Originals):
+        raise DataError(f"{path} holds arrays, not images")
+    return made
+
+
 def reader_of(reference: str) -> ReaderEntry | None:
     """What can read a path, or a reference with a prefix; None: it is the name of a dataset."""
     readers = registry().readers
+    path, ending = Path(reference).expanduser(), reference.lower()
     if not is_path(reference):
-        found = [entry for entry in readers if reference.startswith(entry.prefixes)]
-        found = [entry for entry in found if entry.prefixes]
-    elif Path(reference).expanduser().is_file():
-        ending = reference.lower()
-        found = [entry for entry in readers if entry.suffixes and ending.endswith(entry.suffixes)]
+        found = [entry for entry in readers if any(map(reference.startswith, entry.prefixes))]
+    elif path.is_dir():
+        inside = [path, *(one for one in path.iterdir() if one.name.lower() in SPLITS)]
+        names = [one.name.lower() for near in inside if near.is_dir() for one in near.iterdir()]
+        found = [e for e in readers if any(name.endswith(e.folders) for name in names if e.folders)]
+        found = found or [readers.get("builtin/image_folder")]
+    else:
+        found = [entry for entry in readers if any(map(ending.endswith, entry.suffixes))]
+        if not path.is_file() and not found:
+            return readers.get("builtin/image_folder")  # which says that there is no folder
+        if not path.is_file():
+            raise DataError(f"there is no file {reference}")
         if not found:
             known = sorted({suffix for entry in readers for suffix in entry.suffixes})
             hint = " ".join(["name a folder, or a file that ends in", *known])
             raise DataError(f"{reference} is a file that no reader knows", hint)
-    else:
-        return readers.get("builtin/image_folder")
     if len(found) > 1:
         what = f"{reference} can be read by {' and by '.join(map(origin, found))}"
         raise AmbiguousName(what, "ZOO_DISABLE_PLUGINS=NAME leaves one out")
     return found[0] if found else None
-
-
-def lasting(reference: str | Path) -> str:
-    """A dataset's reference that means the same in other folders: a run is used there too."""
-    reference = as_reference(reference)
-    return str(Path(reference).expanduser().absolute()) if is_path(reference) else reference
 
 
 class StaleCache(DataError):
@@ -301,9 +346,9 @@ def given_by(
 def _made(choice: DatasetChoice) -> Originals | Kept | Arrays | Sequence[Source]:
     """What the entry's target returns: originals, arrays, or where to get them from."""
     what = f"dataset {choice.label!r}"
-    target = resolve(choice.entry.target, what)
+    own = {name: choice.options[name] for name in choice.entry.config}
+    target = choice.given.make if choice.given else resolve(choice.entry.target, what)
     try:
-        own = {name: choice.options[name] for name in choice.entry.config}
         made: Originals | Kept | Arrays | Sequence[Source] = target(**own)
     except ZooError:
         raise
@@ -389,4 +434,5 @@ def _dataset(choice: DatasetChoice, found: CheckedArrays, fit: str) -> Dataset:
         if f"{part}_images" in arrays
     }
     digest = document_digest([digests, {name: a.shape for name, a in arrays.items()}])
-    return new_dataset(choice.name, choice.entry, found.targets, splits, digest)
+    data = new_dataset(choice.name, choice.entry, found.targets, splits, digest)
+    return replace(data, reference=choice.reference)

@@ -69,6 +69,7 @@ class Originals:
     splits: Mapping[str, np.ndarray] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()  # by the reader: a row without a file, say
     remarks: Sequence[str] = ()  # for people: "3 other files are ignored"
+    reference: str = ""  # one that always means these images, where theirs does not: @COMMIT
 
     def __len__(self) -> int:
         return len(self.names)

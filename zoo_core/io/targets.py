@@ -18,6 +18,7 @@ class Extra(NamedTuple):
 EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
     "report": Extra("plots in reports", ("matplotlib", "sklearn")),
+    "tables": Extra("reading Parquet files", ("pyarrow",)),
     "tune": Extra("zoo tune", ("hyperopt",)),
     "distributed": Extra("training in several processes", ("accelerate",)),
     "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),

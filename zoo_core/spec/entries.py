@@ -227,15 +227,16 @@ class ReaderEntry(DatasetEntry):
     """A kind of dataset that people bring: what `--dataset ./photos.csv` means.
 
     Its target is called with the reference as `path` and with the options of config, and gives
-    zoo.Originals.
+    zoo.Originals, or arrays where `originals` is False.
     """
 
     prefixes: tuple[str, ...] = ()  # of references that are not paths: ("hf:",)
     suffixes: tuple[str, ...] = ()  # of files: (".csv", ".tsv")
+    folders: tuple[str, ...] = ()  # it reads a folder with a file that ends so: ("metadata.csv",)
     originals: bool = True
 
     rules: ClassVar[Mapping[str, Rule]] = {
-        **DatasetEntry.rules, **dict.fromkeys(("prefixes", "suffixes"), TEXTS)
+        **DatasetEntry.rules, **dict.fromkeys(("prefixes", "suffixes", "folders"), TEXTS)
     }  # fmt: skip
 
 

@@ -129,6 +129,8 @@ def is_path(reference: str) -> bool:
     if absolute or reference.startswith((".", "~")) or "\\" in reference:
         return True
     first, slash, _ = reference.partition("/")
+    if ":" in first[2:]:  # hf:org/name; what comes after one letter is a drive
+        return False
     return bool(slash) and first not in {record.id for record in load_plugins().records}
 
 

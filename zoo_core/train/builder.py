@@ -162,7 +162,7 @@ def check_classes(data: Dataset) -> None:
 
 
 def open_data(
-    entry: ModelEntry, recipe: Recipe, reference: str | Path, say: Callable[[str], None]
+    entry: ModelEntry, recipe: Recipe, reference: Any, say: Callable[[str], None]
 ) -> tuple[Dataset, Recipe]:
     """The images as a model needs them, and the recipe with what that decided.
 
@@ -213,8 +213,8 @@ def fit_to_data(
     return config, preprocess
 
 
-def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: str) -> Job:
-    """The job in a new run directory; reference: the dataset's, as `lasting` gives it."""
+def begin_run(job: Job, run: Run, *, recipe_name: str, command: str) -> Job:
+    """The job in a new run directory."""
     entry, data, described = job.entry, job.dataset, job.described
     provider = entry.provider or Provider(plugin="", distribution="", version="")
     assert described is not None
@@ -248,7 +248,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, reference: str, command: 
             "config": job.config,
         },
         "dataset": {
-            "reference": reference,
+            "reference": data.reference,
             "name": data.name,
             "options": job.recipe.data,
             "digest": data.digest,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.dataset import Dataset
-from zoo_core.data.datasets import lasting
+from zoo_core.data.datasets import named_or
 from zoo_core.io.console import duration, named, typed
 from zoo_core.io.errors import Interrupted, TrainingError, WeightsError, ZooError, signal_of
 from zoo_core.io.process import process
@@ -81,7 +81,7 @@ class Result(Displayed):
 
 def train(
     model: str,
-    dataset: str = "",
+    dataset: Any = "",
     *,
     recipe: str = "",
     settings: Mapping[str, Any] | None = None,
@@ -98,8 +98,7 @@ def train(
     chosen = override(choose_recipe(entry, name), settings)
     refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
     display = open_display(quiet)
-    reference = lasting(dataset or entry.dataset)
-    data, chosen = open_data(entry, chosen, reference, display.say)
+    data, chosen = open_data(entry, chosen, named_or(dataset, entry.dataset), display.say)
     asked = {*settings, *(("recipe",) if recipe else ())}
     said: list[str] = []
     if other := follow_data(entry, chosen, asked, data, said.append):
@@ -112,7 +111,7 @@ def train(
     )  # fmt: skip
     if process()[0] == 0:
         run = new_run(runs_root(runs), entry.name, data.name)
-        job = begin_run(job, run, recipe_name=name, reference=reference, command=command)
+        job = begin_run(job, run, recipe_name=name, command=command)
         display.say("\n".join([f"{run.path}", *said, *remarks_on(job)]))
     return execute(job, report)
 
@@ -125,6 +124,7 @@ def resume(
     quiet: bool = False,
     checkpoint_seconds: float = 30.0,
     report: Reporter | None = None,
+    dataset: Any = "",
 ) -> Result:
     """Go on with a run that was interrupted or killed, to the same end."""
     run, display = Run.find(reference, runs), open_display(quiet)
@@ -140,7 +140,8 @@ def resume(
         return done
     entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
     recipe = Recipe(**document["recipe"])
-    data, recipe = open_data(entry, recipe, document["dataset"]["reference"], display.say)
+    dataset = named_or(dataset, document["dataset"]["reference"])
+    data, recipe = open_data(entry, recipe, dataset, display.say)
     device = device or document["environment"]["device"]
     check_same(run, data, entry, device, display)
     job = build_job(

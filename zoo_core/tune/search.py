@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from zoo_core.data.datasets import lasting
+from zoo_core.data.datasets import lasting, named_or
 from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
@@ -192,7 +192,7 @@ def decide(asked: SearchSettings) -> SearchPlan:
         terms["trials"] = size if asked.trials is None else min(size, asked.trials)
     terms |= {
         "model": qualified_name(entry),
-        "dataset": lasting(asked.dataset or entry.dataset),
+        "dataset": lasting(named_or(asked.dataset, entry.dataset)),
         "preset": "" if sweep else asked.preset,
         "guess": preset is PRESETS["default"],
     }

@@ -185,8 +185,7 @@ def job_in(
     job = build_job(plan.entry, recipe, data, display, device=plan.device, run=begun, **how)
     if begun:
         return job
-    name, reference = plan.recipe_name, plan.dataset
-    return begin_run(job, run, recipe_name=name, reference=reference, command=command)
+    return begin_run(job, run, recipe_name=plan.recipe_name, command=command)
 
 
 @dataclass(frozen=True)

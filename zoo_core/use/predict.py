@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.datasets import find_dataset, lasting, open_dataset
+from zoo_core.data.datasets import find_dataset, named_or, open_dataset
 from zoo_core.data.image_folder import images_in
 from zoo_core.data.images import SUFFIXES, open_image
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
@@ -137,7 +137,7 @@ def score(
 
 
 def measure(
-    model: Any, dataset: str | Path, options: Config, task: Config, split: str = "test",
+    model: Any, dataset: Any, options: Config, task: Config, split: str = "test",
     name: str = "", run: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it.
@@ -203,7 +203,7 @@ def as_known(data: Dataset, ours: Targets, name: str) -> Dataset:
 
 def evaluate_run(
     reference: str | Path,
-    dataset: str | Path = "",
+    dataset: Any = "",
     *,
     split: str = "test",
     options: Config | None = None,
@@ -217,14 +217,15 @@ def evaluate_run(
     """
     weights = obtain(as_reference(reference), runs)
     located, given = weights.located, dict(options or {})
-    if not dataset and not located.dataset:
+    dataset = named_or(dataset, located.dataset)
+    if isinstance(dataset, str) and not dataset:
         what = f"{located.name} does not say what it was trained on"
         raise UsageError(what, "--dataset NAME chooses the data")
     model = load_model(weights, device=device)
-    dataset, run = lasting(dataset or located.dataset), located.run
-    if dataset == located.dataset:
+    choice, run = find_dataset(dataset), located.run
+    if choice.reference == located.dataset:
         given = {**located.data_options, **given}
-    elif find_dataset(dataset).entry.originals:
+    elif choice.entry.originals:
         how = model.zoo.preprocess
         stored = {"image_size": how.stored_size, "channels": how.stored_channels, "fit": how.fit}
         given = {**stored, "test_fraction": 1.0, **given}

@@ -259,8 +259,8 @@ class HuggingFace:
     libraries. Here it fetches past its own cache, and whatever goes wrong is one sentence.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, kind: str = "model") -> None:
+        self.name, self.kind = name, kind  # "model" or "dataset"
         self.reference = f"hf:{name}"
         self._infos: dict[str, Any] = {}
         self._reached = self._publishing = False
@@ -286,12 +286,17 @@ class HuggingFace:
             raise HubError(f"{what}, so that there is no digest to check it by")
         return there[file].sha256, there[file].size
 
+    def files(self, commit: str) -> dict[str, tuple[str, int]]:
+        """All files: SHA-256, or Git's digest of 40 digits of small ones, and size."""
+        there = self._info(commit).siblings or ()
+        return {f.rfilename: (f.lfs.sha256 if f.lfs else f.blob_id, f.size) for f in there}
+
     def fetch(self, commit: str, file: str, folder: Path) -> Path:
         with self._talking() as hub:
             # force_download: past the client's cache, whose files are not checked.
             return Path(hub.hf_hub_download(
-                self.name, file, revision=commit, local_dir=folder, force_download=True,
-                etag_timeout=ANSWER_SECONDS,
+                self.name, file, repo_type=self.kind, revision=commit, local_dir=folder,
+                force_download=True, etag_timeout=ANSWER_SECONDS,
             ))  # fmt: skip
 
     def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
@@ -347,8 +352,8 @@ class HuggingFace:
     def _info(self, revision: str) -> Any:
         if revision not in self._infos:
             with self._talking() as hub:
-                self._infos[revision] = hub.model_info(
-                    self.name, revision=revision or None, files_metadata=True,
+                self._infos[revision] = hub.repo_info(
+                    self.name, repo_type=self.kind, revision=revision or None, files_metadata=True,
                     timeout=ANSWER_SECONDS,
                 )  # fmt: skip
         return self._infos[revision]
