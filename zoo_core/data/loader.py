@@ -31,6 +31,7 @@ class Batch:
     indices: np.ndarray  # int64 (B,), which images of the split
     mixed_labels: Any = None  # int64 (B,): labels of what MixUp or CutMix mixed in
     weight: Any = None  # float32 (B,): the share of `labels`; the rest is that of `mixed_labels`
+    second: Any = None  # a second version of `images`, drawn apart, for a task with `pairs`
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -69,6 +70,7 @@ class Loader:
         seed: int = 0,
         shuffle: bool = True,
         drop_last: bool = False,
+        pairs: bool = False,  # batches have `second`
         shard: tuple[int, int] = (0, 1),  # this process, of so many
         backend: str = "torch",
         device: Any = "cpu",
@@ -77,7 +79,7 @@ class Loader:
         self.indices = np.arange(len(split)) if indices is None else np.asarray(indices, np.int64)
         self.labels, self.preprocess, self.mixup = split.labels, preprocess, mixup
         self.batch_size, self.drop_last = batch_size, drop_last
-        self.seed, self.shuffle = seed, shuffle
+        self.seed, self.shuffle, self.pairs = seed, shuffle, pairs
         self.rank, self.world = shard
         if batch_size < 1 or not 0 <= self.rank < self.world:
             what = f"batch_size {batch_size} and shard {self.rank} of {self.world} are invalid"
@@ -123,7 +125,23 @@ class Loader:
         # so one more is made than asked for. An empty part is cut from a batch of one.
         positions = np.arange(start, start + max(count, 1) + mixed) % len(self.indices)
         chosen = self._epoch_order(epoch)[positions]
-        draws = Draws(self.seed, epoch, positions)
+        images = self._version(Draws(self.seed, epoch, positions), chosen)
+        second = None
+        if self.pairs:  # what is drawn for the positions after the last one is used nowhere else
+            further = Draws(self.seed, epoch, positions + len(self.indices))
+            second = self._version(further, chosen)[:count]
+        indices = self.indices[chosen]
+        labels = None if self.labels is None else self.labels[indices]
+        given = self._put(labels, 0, count), indices[:count]
+        if not mixed:
+            return Batch(images[:count], *given, second=second)
+        draws, side = Draws(self.seed, epoch, positions[:-1]), self.preprocess.size
+        weight, keep, boxes = mixing(draws, self.mixup, self._cutmix, side, side)
+        others = self._put(labels, 1, count), self._put(weight, 0, count)
+        return Batch(self._ops.mix(images, keep, boxes)[:count], *given, *others, second)
+
+    def _version(self, draws: Draws, chosen: np.ndarray) -> Any:
+        """These images, augmented as `draws` decides, and normalised."""
         first, rest = self._stages
         plan = first.plan(draws, self._rows[chosen], self._images.shape[1:])
         images = self._ops.move(self._images, plan)
@@ -134,19 +152,7 @@ class Loader:
         for cover, prefix in self._covers:
             covered = cover.boxes(replace(draws, prefix=prefix), side, side)
             images = self._ops.cover(images, covered)
-        indices = self.indices[chosen]
-        labels = None if self.labels is None else self.labels[indices]
-        if not mixed:
-            return Batch(images[:count], self._put(labels, 0, count), indices[:count])
-        draws = Draws(self.seed, epoch, positions[:-1])
-        weight, keep, boxes = mixing(draws, self.mixup, self._cutmix, side, side)
-        return Batch(
-            self._ops.mix(images, keep, boxes)[:count],
-            self._put(labels, 0, count),
-            indices[:count],
-            self._put(labels, 1, count),
-            self._put(weight, 0, count),
-        )
+        return images
 
     def _put(self, values: np.ndarray | None, start: int, count: int) -> Any:
         return None if values is None else self._ops.put(values[start : start + count])

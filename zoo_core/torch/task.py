@@ -93,6 +93,7 @@ class Task(ABC):
     options: Mapping[str, Any] = {}  # `task.<name>` settings with their defaults
     mixes = False  # whether `step` knows what MixUp and CutMix do to labels
     smooths = False  # whether `step` uses the recipe's label_smoothing
+    pairs = False  # whether `step` needs `batch.second`, each image augmented once more
 
     @classmethod  # noqa: B027 - optional
     def check(cls, job: Job) -> None:
