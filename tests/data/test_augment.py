@@ -29,7 +29,7 @@ from zoo_core.data.loader import Loader
 from zoo_core.data.ops import MovePlan, open_ops
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import OptionError, PluginError, UsageError
-from zoo_core.spec.registry import registry
+from zoo_core.spec.registry import plugin_of, registry
 from zoo_core.torch.ops import TorchOps
 
 N = 60
@@ -226,6 +226,14 @@ def test_a_resized_crop_of_everything_at_the_old_size_changes_nothing(backend):
     cut = pictures(backend, "resized_crop:20", size=20, images=constant)
     assert cut.shape == (N, 20, 20, 3)
     assert np.allclose(cut, 200, atol=0.01)  # no black edge comes in
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_resized_crop_without_a_size_keeps_that_of_the_picture(backend):
+    own, given = (
+        pictures(backend, word) for word in ("resized_crop:scale=0.2-1", "resized_crop:12,0.2-1")
+    )
+    assert np.array_equal(own, given) and not np.array_equal(own, pictures(backend))
 
 
 @pytest.mark.parametrize("size", [5, 12, 30])
@@ -572,5 +580,5 @@ def test_every_word_of_the_zoo_keeps_what_plugins_must_promise():
 
     page = (Path(__file__).parents[2] / "docs" / "loader.md").read_text()
     for entry in registry().augmentations:
-        check_augmentation("builtin", entry.example)
+        check_augmentation(plugin_of(entry), entry.example)
         assert f"| `{entry.name}" in page

@@ -35,7 +35,7 @@ SETTINGS = {
     "jitter and trivial": {"augment": ("jitter:0.4,hue=0.1", "trivial", "flip")},
     "rand and erase": {"augment": ("crop:3", "rand:2,9", "erase:0.5"), "mixup": 0.3},
     "channels last": {"augment": ("flip", "crop:3"), "channels_last": True},
-    "pairs": {"augment": ("resized_crop:10", "flip", "jitter:0.4", "erase:0.5"), "pairs": True},
+    "pairs": {"augment": ("resized_crop:0", "flip", "jitter:0.4", "erase:0.5"), "pairs": True},
     "pairs, mixed": {"augment": ("flip", "crop:3", "cutmix:1"), "pairs": True},
 }
 

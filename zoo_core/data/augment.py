@@ -32,6 +32,11 @@ class Augmentation:
 
     resizes: ClassVar[bool] = False  # True: it has a field `size`, and gives images of that size
 
+    @property
+    def side(self) -> int:
+        """Of the images that it gives, in pixels; 0: as large as those that it is given."""
+        return self.size if self.resizes else 0  # type: ignore[attr-defined]
+
     def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
         """The changed images of a batch.
 
@@ -98,7 +103,7 @@ class ResizedCrop(Augmentation):
     """Cut a random part out, of a share of the area and 3:4 to 4:3, and bring it to a size."""
 
     resizes = True
-    size: int = limited(*PIXELS)
+    size: int = limited(0, PIXELS[1], 0)  # 0: that of the image
     scale: tuple[float, float] = limited(0.001, 1, (0.08, 1.0))
 
     def boxes(self, draws: Draws, height: int, width: int) -> np.ndarray:
@@ -114,14 +119,15 @@ class ResizedCrop(Augmentation):
     def matrices(self, draws: Draws, height: int, width: int) -> np.ndarray:
         """From pixels of the result to pixels of the image."""
         left, top, w, h = self.boxes(draws, height, width).T
-        x_step, y_step, zero = w / self.size, h / self.size, np.zeros_like(w)
+        x_step, y_step, zero = w / (self.size or width), h / (self.size or height), np.zeros_like(w)
         # The centre of a pixel is half a pixel from its edge, in both sizes.
         rows = ((x_step, zero, left + x_step / 2 - 0.5), (zero, y_step, top + y_step / 2 - 0.5))
         return np.array(rows, np.float32).transpose(2, 0, 1)  # (B, 2, 3)
 
     def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
-        matrices = self.matrices(draws, *images.shape[1:3])
-        return ops.warp(images, matrices, (self.size, self.size), clamp=True)
+        given = images.shape[1:3]
+        size = (self.size, self.size) if self.size else given
+        return ops.warp(images, self.matrices(draws, *given), size, clamp=True)
 
 
 @dataclass(frozen=True)
@@ -210,8 +216,8 @@ class Word:
             return ops.resize(images, (self.does.size, self.does.size), interpolation)
         whose = f"augmentation {self.entry.name!r} of {origin(self.entry)}"
         count, *size, channels = images.shape
-        if self.does.resizes:
-            size = [self.does.size] * 2  # type: ignore[attr-defined]
+        if self.does.side:
+            size = [self.does.side] * 2
         wanted = (type(images), (count, *size, channels))
         try:
             result = self.does.run(ops, images, replace(draws, prefix=self.prefix))

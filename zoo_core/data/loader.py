@@ -88,7 +88,7 @@ class Loader:
             what = f"{len(self.indices):,} images do not fill a batch of {batch_size}"
             raise OptionError(what, "choose a smaller batch_size, or more images")
         words = parse_augment(augment)
-        sizes: list[int] = [word.does.size for word in words if word.does.resizes]  # type: ignore[attr-defined]
+        sizes = [word.does.side for word in words if word.does.side]
         if sizes and sizes[-1] != preprocess.size:
             what = f"augment makes images of {sizes[-1]} pixels where preprocess makes"
             hint = f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree"

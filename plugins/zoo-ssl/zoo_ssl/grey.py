@@ -1,4 +1,4 @@
-"""The augmentation `grey`: without it, two versions of an image are found by their colours alone."""
+"""The word `grey`: without it, colours alone tell which two versions belong together."""
 
 from __future__ import annotations
 

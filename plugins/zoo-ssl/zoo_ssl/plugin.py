@@ -30,10 +30,10 @@ def zoo_models() -> list[zoo.ModelEntry]:
                     lr=2e-3,
                     weight_decay=0.01,
                     schedule="one_cycle",
-                    epochs=16,
+                    epochs=10,
                     batch_size=256,
                     augment=(
-                        "resized_crop:32,scale=0.2-1",
+                        "resized_crop:scale=0.2-1",
                         "flip",
                         "jitter:0.4,hue=0.1",
                         "grey:0.2",
