@@ -249,6 +249,14 @@ def test_a_flip_beside_a_resized_crop_is_made_with_it():
     assert np.array_equal(first, np.where(coins, plain[:, :, ::-1], plain))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_resized_crop_without_a_size_keeps_that_of_the_picture(backend):
+    own, given = (
+        pictures(backend, word) for word in ("resized_crop:scale=0.2-1", "resized_crop:12,0.2-1")
+    )
+    assert np.array_equal(own, given) and not np.array_equal(own, pictures(backend))
+
+
 @pytest.mark.parametrize("size", [5, 12, 30])
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 def test_resize_agrees_with_pillow_and_between_the_backends(size, interpolation):

@@ -33,6 +33,8 @@ SETTINGS = {
     "a part, mixed": {"indices": np.arange(3, 40), "mixup": 0.3, "drop_last": True},
     "erase": {"augment": ("crop:3", "erase:0.5"), "mixup": 0.3},
     "channels last": {"augment": ("flip", "crop:3"), "channels_last": True},
+    "pairs": {"augment": ("resized_crop:0", "flip", "jitter:0.4", "erase:0.5"), "pairs": True},
+    "pairs, mixed": {"augment": ("flip", "crop:3", "cutmix:1"), "pairs": True},
 }
 
 
@@ -50,7 +52,7 @@ def expected(name, backend, epoch):
 
 def same(a, b):
     """Bit for bit."""
-    for field in ("images", "labels", "indices", "mixed_labels", "weight"):
+    for field in ("images", "labels", "indices", "mixed_labels", "weight", "second"):
         x, y = getattr(a, field), getattr(b, field)
         if x is None or y is None:
             if x is not y:
@@ -63,7 +65,7 @@ def same(a, b):
 def join(parts):
     """The batch that several shards hold together."""
     joined = {}
-    for field in ("images", "labels", "indices", "mixed_labels", "weight"):
+    for field in ("images", "labels", "indices", "mixed_labels", "weight", "second"):
         values = [getattr(part, field) for part in parts]
         given = values[0] is not None
         joined[field] = np.concatenate([np.asarray(v) for v in values]) if given else None
@@ -104,6 +106,21 @@ def test_every_picture_comes_once_in_an_epoch(name):
     assert (indices[:10] == np.arange(10)).all() == (name == "in order")
     for batch in batches:
         assert np.array_equal(batch.labels, SPLIT.labels[batch.indices])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_a_second_version_is_drawn_apart_and_changes_nothing_of_the_first(backend):
+    words = {"augment": ("flip", "crop:3"), "backend": backend}
+    both = loader(**words, pairs=True).batch(2, 1)
+    alone = loader(**words).batch(2, 1)
+    assert alone.second is None and np.array_equal(both.images, alone.images)
+    assert both.second.shape == both.images.shape
+    # Every picture differs: of 98 flips and shifts, no picture here drew the same one twice.
+    assert (np.asarray(both.images) != np.asarray(both.second)).any((1, 2, 3)).all()
+    plain = loader(augment=(), backend=backend, pairs=True).batch(2, 1)
+    assert np.array_equal(plain.images, plain.second)
+    parts = both.split(3)
+    assert np.array_equal(np.concatenate([part.second for part in parts]), both.second)
 
 
 def test_orders_and_pictures_differ_between_epochs_and_seeds():
@@ -305,7 +322,7 @@ def test_everything_is_made_on_the_device_of_the_model(name):
     """The meta device computes shapes only, and refuses to meet tensors of the CPU."""
     batch = loader(name, device="meta").batch(0, 1)
     on_cpu = loader(name).batch(0, 1)
-    for field in ("images", "labels", "mixed_labels", "weight"):
+    for field in ("images", "labels", "mixed_labels", "weight", "second"):
         there, here = getattr(batch, field), getattr(on_cpu, field)
         assert (there is None) == (here is None)
         if here is not None:

@@ -33,9 +33,14 @@ class Augmentation:
     resizes: ClassVar[bool] = False  # True: it has a field `size`, and gives images of that size
 
     @property
+    def side(self) -> int:
+        """Of the images that it gives, in pixels; 0: as large as those that it is given."""
+        return self.size if self.resizes else 0  # type: ignore[attr-defined]
+
+    @property
     def stored(self) -> int:
         """Pixels that a side of stored images should have for it; 0: it does not matter."""
-        return getattr(self, "size", 0) if self.resizes else 0
+        return self.side
 
     def run(self, ops: Ops, images: Any, draws: Draws) -> Any:
         """The changed images of a batch.
@@ -105,7 +110,7 @@ class ResizedCrop(Augmentation):
     """
 
     resizes = True
-    size: int = limited(*PIXELS)
+    size: int = limited(0, PIXELS[1], 0)  # 0: that of the image
     scale: tuple[float, float] = limited(0.001, 1, (0.08, 1.0))
 
     @property
@@ -209,8 +214,8 @@ class Word:
             return ops.resize(images, (self.does.size, self.does.size), interpolation)
         whose = f"augmentation {self.entry.name!r} of {origin(self.entry)}"
         count, *size, channels = images.shape
-        if self.does.resizes:
-            size = [self.does.size] * 2  # type: ignore[attr-defined]
+        if self.does.side:
+            size = [self.does.side] * 2
         wanted = (type(images), (count, *size, channels))
         try:
             result = self.does.run(ops, images, replace(draws, prefix=self.prefix))
@@ -339,7 +344,8 @@ class Zoom:
         does, own = self.word.does, replace(draws, prefix=self.word.prefix)
         assert isinstance(does, ResizedCrop)
         flips = draws.coins("flip") if self.flip else np.zeros(len(images), bool)
-        return ops.zoom(images, does.boxes(own, *images.shape[1:3]), flips, does.size)
+        boxes, size = does.boxes(own, *images.shape[1:3]), does.size or images.shape[1]
+        return ops.zoom(images, boxes, flips, size)
 
 
 def stages(words: Sequence[Word]) -> tuple[Move, list[Move | Zoom | Word]]:

@@ -38,6 +38,7 @@ class Batch:
     indices: np.ndarray  # int64 (B,), which images of the split
     mixed_labels: Any = None  # labels of what MixUp or CutMix mixed in
     weight: Any = None  # float32 (B,): the share of `labels`; the rest is that of `mixed_labels`
+    second: Any = None  # a second version of `images`, drawn apart, for a task with `pairs`
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -84,6 +85,7 @@ class Loader:
         seed: int = 0,
         shuffle: bool = True,
         drop_last: bool = False,
+        pairs: bool = False,  # batches have `second`
         shard: tuple[int, int] = (0, 1),  # this process, of so many
         backend: str = "torch",
         device: Any = "cpu",
@@ -92,7 +94,7 @@ class Loader:
         self.indices = np.arange(len(split)) if indices is None else np.asarray(indices, np.int64)
         self.labels, self.preprocess, self.mixup = split.labels, preprocess, mixup
         self.batch_size, self.drop_last = batch_size, drop_last
-        self.seed, self.shuffle = seed, shuffle
+        self.seed, self.shuffle, self.pairs = seed, shuffle, pairs
         self.rank, self.world = shard
         if batch_size < 1 or not 0 <= self.rank < self.world:
             what = f"batch_size {batch_size} and shard {self.rank} of {self.world} are invalid"
@@ -101,7 +103,7 @@ class Loader:
             what = f"{len(self.indices):,} images do not fill a batch of {batch_size}"
             raise OptionError(what, "choose a smaller batch_size, or more images")
         words = parse_augment(augment)
-        sizes: list[int] = [word.does.size for word in words if word.does.resizes]  # type: ignore[attr-defined]
+        sizes = [word.does.side for word in words if word.does.side]
         if sizes and sizes[-1] != preprocess.size:
             what = f"augment makes images of {sizes[-1]} pixels where preprocess makes"
             hint = f"set preprocess.size to {sizes[-1]}, so that training and evaluation agree"
@@ -157,7 +159,23 @@ class Loader:
         # so one more is made than asked for. An empty part is cut from a batch of one.
         positions = np.arange(start, start + max(count, 1) + mixed) % len(self.indices)
         chosen = self._epoch_order(epoch)[positions]
-        draws = Draws(self.seed, epoch, positions)
+        images = self._version(Draws(self.seed, epoch, positions), chosen)
+        second = None
+        if self.pairs:  # what is drawn for the positions after the last one is used nowhere else
+            further = Draws(self.seed, epoch, positions + len(self.indices))
+            second = self._version(further, chosen)[:count]
+        indices = self.indices[chosen]
+        labels = None if self.labels is None else self.labels[indices]
+        given = self._put(labels, 0, count), indices[:count]
+        if not mixed:
+            return Batch(images[:count], *given, second=second)
+        draws, side = Draws(self.seed, epoch, positions[:-1]), self.preprocess.size
+        weight, keep, boxes = mixing(draws, self.mixup, self._cutmix, side, side)
+        others = self._put(labels, 1, count), self._put(weight, 0, count)
+        return Batch(self._ops.mix(images, keep, boxes)[:count], *given, *others, second)
+
+    def _version(self, draws: Draws, chosen: np.ndarray) -> Any:
+        """These images, augmented as `draws` decides, and normalised."""
         first, rest = self._stages
         plan = first.plan(draws, self._rows[chosen], self._images.shape[1:])
         images = self._images
@@ -171,19 +189,7 @@ class Loader:
         for cover, prefix in self._covers:
             covered = cover.boxes(replace(draws, prefix=prefix), side, side)
             images = self._ops.cover(images, covered)
-        indices = self.indices[chosen]
-        labels = None if self.labels is None else self.labels[indices]
-        if not mixed:
-            return Batch(images[:count], self._put(labels, 0, count), indices[:count])
-        draws = Draws(self.seed, epoch, positions[:-1])
-        weight, keep, boxes = mixing(draws, self.mixup, self._cutmix, side, side)
-        return Batch(
-            self._ops.mix(images, keep, boxes)[:count],
-            self._put(labels, 0, count),
-            indices[:count],
-            self._put(labels, 1, count),
-            self._put(weight, 0, count),
-        )
+        return images
 
     def _put(self, values: np.ndarray | None, start: int, count: int) -> Any:
         return None if values is None else self._ops.put(values[start : start + count])

@@ -227,7 +227,7 @@ def check_command(name: str) -> None:
 def check_augmentation(plugin: str, example: str) -> None:
     """What it makes of an image is decided by its draws alone, and the same in NumPy and torch."""
     (word,) = parse_augment((f"{plugin}/{example}",))
-    size: int = word.does.size if word.does.resizes else 16  # type: ignore[attr-defined]
+    size = word.does.side or 16
 
     def made(channels: int, batch: int, backend: str) -> np.ndarray:
         rng = np.random.default_rng(0)

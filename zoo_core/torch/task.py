@@ -94,6 +94,7 @@ class Task(ABC):
     mixes = False  # whether `step` knows what MixUp and CutMix do to labels
     smooths = False  # whether `step` uses the recipe's label_smoothing
     weighs = False  # whether `step` uses the recipe's class_weights
+    pairs = False  # whether `step` needs `batch.second`, each image augmented once more
 
     @classmethod  # noqa: B027 - optional
     def check(cls, job: Job) -> None:

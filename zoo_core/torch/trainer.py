@@ -151,6 +151,9 @@ class TorchTrainer(Trainer):
             fitted = Loop(learner, job).fit()
         return fitted if job.run else None
 
+    def pairs(self, entry: ModelEntry, targets: Targets) -> bool:
+        return find_task(entry, targets).pairs
+
     def answers(self, entry: ModelEntry, targets: Targets) -> Answers | None:
         kind = find_task(entry, targets).answers
         return kind(targets) if kind else None

@@ -18,7 +18,7 @@ from zoo_core.io.errors import OptionError, check_names
 from zoo_core.io.process import process
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
-from zoo_core.spec.answers import NONE, WORDS
+from zoo_core.spec.answers import NONE, WORDS, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, Framework, framework_of
 from zoo_core.spec.plugins import load_plugins
@@ -120,6 +120,7 @@ class Job:
         recipe, data, indices = self.recipe, self.dataset.train, self.parts[0]
         how |= {"augment": recipe.augment, "mixup": recipe.mixup, "seed": recipe.seed}
         how |= {"batch_size": min(recipe.batch_size, len(indices)), "preprocess": self.preprocess}
+        how["pairs"] = self.trainer.pairs(self.entry, self.dataset.targets)
         return self.loader(data, indices=indices, **how)
 
     def training_arrays(self) -> tuple[np.ndarray, np.ndarray]:
@@ -217,6 +218,10 @@ class Trainer(Framework):
         For work such as the features of a frozen backbone; here there is nothing to share.
         """
         return ()
+
+    def pairs(self, entry: ModelEntry, targets: Targets) -> bool:
+        """Whether batches to learn from have each image twice, augmented apart: `Batch.second`."""
+        return False
 
     @abstractmethod
     def fit(self, job: Job) -> Fitted | None:

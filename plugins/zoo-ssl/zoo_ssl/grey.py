@@ -1,0 +1,27 @@
+"""The word `grey`: without it, colours alone tell which two versions belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import zoo
+
+LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey: ITU-R 601, as in Pillow
+
+
+@dataclass(frozen=True)
+class Grey(zoo.Augmentation):
+    """Take the colours out of so large a share of the images; others than RGB stay as they are."""
+
+    probability: float = field(metadata={"limits": (0, 1)})
+
+    def run(self, ops: Any, images: Any, draws: Any) -> Any:
+        if images.shape[3] != len(LUMA):
+            return images
+        matrices = np.zeros((len(images), 3, 4), np.float32)
+        matrices[:, :, :3] = np.eye(3)
+        matrices[draws.uniform("chosen") < self.probability, :, :3] = LUMA
+        return ops.colour(images, matrices)
