@@ -356,3 +356,11 @@ def test_a_framework_brings_checks_of_its_own(monkeypatch):
     added = [check for check in checks_of("numpy") if str(check) not in before]
     assert [check.name for check in added] == ["that_a_stranger_wrote"] * 2  # one for each model
     added[0]()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_model_made_for_one_number_or_three_classes_can_be_checked(outputs):
+    from zoo_core.torch.checks import check_gradients, check_learning
+
+    for check in (check_gradients, check_learning):
+        check("mlp", num_classes=outputs, image_size=8, hidden=(32,))

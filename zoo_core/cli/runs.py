@@ -14,12 +14,11 @@ import click
 from zoo_core.cli import options
 from zoo_core.cli.output import Answer, Group, command, group, note, print_table, say
 from zoo_core.cli.system import measure
-from zoo_core.io.console import duration, figure, label, numeric, percent, size
+from zoo_core.io.console import duration, figure, label, matches, numeric, percent, size
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, os_errors
 from zoo_core.runs.compare import Comparison, Row, compare, row_of, row_of_weights
 from zoo_core.runs.run import Run, find_any, runs_and_searches, runs_root
 from zoo_core.runs.summary import QUIET, Summary, summarize_any
-from zoo_core.spec.registry import matches, registry
 from zoo_core.spec.settings import as_typed
 
 MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
@@ -264,6 +263,7 @@ def show_comparison(one: Comparison) -> None:
 
 def row_for(reference: str, runs: Path | None) -> Row | None:
     """A run, or what a manifest says about weights; None: what is there is not a run."""
+    from zoo_core.spec.registry import registry
     from zoo_core.weights.references import published
 
     weights = published(reference)

@@ -5,6 +5,7 @@ The library speaks through the logger `zoo`, which it does not configure; the co
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import sys
 import threading
@@ -85,6 +86,13 @@ def named(name: str, value: float, units: Mapping[str, str] = UNITS) -> str:
     if name == "images_per_second":
         return f"{value:,.0f} images/s"
     return f"{label(name)} {figure(name, value, units)}"
+
+
+def matches(text: str, names: Iterable[str], words: Iterable[str]) -> bool:
+    """Whether a glob fits one of the names, or a plain text is a part of one of the words."""
+    if any(letter in text for letter in "*?["):
+        return any(fnmatch.fnmatchcase(name, text) for name in names)
+    return any(text.lower() in word.lower() for word in words)
 
 
 def numeric(texts: Iterable[str | None]) -> bool:

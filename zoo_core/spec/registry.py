@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from zoo_core.io.console import matches
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
 from zoo_core.io.targets import install_hint
 from zoo_core.spec.entries import (
@@ -159,13 +159,6 @@ def matches_text(entry: ListedEntry, text: str) -> bool:
     """Whether a glob fits the name, or a plain word occurs in the name, the tags or the summary."""
     words = (entry.summary, *getattr(entry, "tags", ()))
     return matches(text.lower(), (entry.name, qualified_name(entry)), (entry.name, *words))
-
-
-def matches(text: str, names: Iterable[str], words: Iterable[str]) -> bool:
-    """Whether a glob fits one of the names, or a plain text is a part of one of the words."""
-    if any(letter in text for letter in "*?["):
-        return any(fnmatch.fnmatchcase(name, text) for name in names)
-    return any(text.lower() in word.lower() for word in words)
 
 
 def plugin_of(entry: Entry) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from zoo_core.io.console import warn
+from zoo_core.io.console import matches, warn
 from zoo_core.io.errors import WeightsError
-from zoo_core.spec.registry import find_models, matches, plugin_of, registry
+from zoo_core.spec.registry import find_models, plugin_of, registry
 from zoo_core.weights import store
 from zoo_core.weights.manifest import Weights, all_weights, backbone_of, labels, packaged_file
 from zoo_core.weights.repository import is_repository, repositories
