@@ -63,7 +63,7 @@ def main() -> None:
         # What the machine does besides changes by the minute: the better of before and after.
         after = bare_rates(entry, recipe, data, options.seconds)
         rates = {name: max(rate, after[name]) for name, rate in rates.items()}
-        tuning.open_dataset = lambda *_, **__: data  # the part, not the whole
+        tuning.open_data = lambda _, recipe, *__: (data, recipe)  # the part, not the whole
         before = cpu()
         found = zoo.tune(
             entry.name, options.dataset, settings=settings, trials=options.trials, train=True,

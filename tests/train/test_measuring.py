@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import zoo
+from zoo_core.report.write import write_report
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import summarize
 from zoo_core.torch.learner import TorchLearner
@@ -147,8 +148,10 @@ def test_a_subset_is_a_share_or_a_number(bad):
 
 def test_few_training_images_are_not_outweighed_by_the_test_set(tmp_path, evaluated, capsys):
     few = {"train_size": 30, "test_size": 200}
-    result = train(tmp_path, epochs=3, quiet=False, data=few)
+    result = train(tmp_path, epochs=3, quiet=False, data=few, report=write_report)
     assert evaluated == [30, 30, 200]
+    told = "Test figures before the last epoch are those of 30 images."
+    assert told in result.report.read_text()
     assert result.run.read()["recipe"]["evaluate_subset"] == 30
     assert "Epochs are measured on 30 of 200 test images" in capsys.readouterr().err
     evaluated.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ class Dataset:
     mean: tuple[float, ...]  # one for each channel, of pixels in [0, 1]
     std: tuple[float, ...]
     digest: str  # sha256 of all that decides the arrays: names a dataset for caches and run.json
+    digests: Mapping[str, str] = field(default_factory=dict)  # what an entry can pin
     left_out: Sequence[tuple[str, str]] = ()  # (name, reason) of images that cannot be used
     reference: str = ""  # what opens it again, from any folder
 
@@ -103,6 +104,7 @@ def new_dataset(
     targets: Targets,
     splits: Mapping[str, Split],
     digest: str,
+    digests: Mapping[str, str],
     left_out: Sequence[tuple[str, str]] = (),
 ) -> Dataset:
     """A dataset of the splits "train" and, unless it is empty, "test"."""
@@ -124,6 +126,7 @@ def new_dataset(
         mean=per_channel(entry.mean),
         std=per_channel(entry.std),
         digest=digest,
+        digests=digests,
         left_out=left_out,
     )
 

@@ -434,5 +434,5 @@ def _dataset(choice: DatasetChoice, found: CheckedArrays, fit: str) -> Dataset:
         if f"{part}_images" in arrays
     }
     digest = document_digest([digests, {name: a.shape for name, a in arrays.items()}])
-    data = new_dataset(choice.name, choice.entry, found.targets, splits, digest)
+    data = new_dataset(choice.name, choice.entry, found.targets, splits, digest, found.digests)
     return replace(data, reference=choice.reference)

@@ -149,7 +149,7 @@ def open_originals(
         splits[part] = Split(images[:] if store == "memory" else images, labels, names)
     check_digests(digests, entry.digests)
     digest = document_digest([digests, form])
-    return new_dataset(name, entry, targets, splits, digest, left_out)
+    return new_dataset(name, entry, targets, splits, digest, digests, left_out)
 
 
 def _choose(pack: Pack) -> str:

@@ -152,6 +152,7 @@ class Loop:
             self._draw_samples()
 
     def _run_steps(self, batches: Iterator[Batch]) -> None:
+        """The steps of an epoch from where it stands, with a checkpoint now and then."""
         while self.batch < self.steps:
             started = time.perf_counter()
             step = self.epoch * self.steps + self.batch
