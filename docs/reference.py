@@ -27,7 +27,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "Result Run",
     "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
     "ClassesAnswers NumberAnswers",
-    "Write a dataset": "Source Dataset Split Preprocess",
+    "Write a dataset": "Source Kept Dataset Split Preprocess DataCheck Oddity",
     "Write an augmentation": "Augmentation",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
@@ -35,7 +35,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "attention create evaluate features_of generate info list_models list_weights load "
+    "attention check_data create evaluate features_of generate info list_models list_weights load "
     "open_dataset predict pretrained_tensors resume sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."

@@ -23,7 +23,6 @@ from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
     from zoo_core.api import attention as attention
-    from zoo_core.api import check_data as check_data
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
     from zoo_core.api import generate as generate
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from zoo_core.data.augment import Augmentation as Augmentation
     from zoo_core.data.check import DataCheck as DataCheck
     from zoo_core.data.check import Oddity as Oddity
+    from zoo_core.data.check import check_data as check_data
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset
@@ -97,10 +97,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy(
     globals(),
     {
-        "zoo_core.api": "attention check_data create evaluate generate info list_models predict "
-        "resume sweep train tune",
+        "zoo_core.api": "attention create evaluate generate info list_models predict resume sweep "
+        "train tune",
         "zoo_core.data.augment": "Augmentation",
-        "zoo_core.data.check": "DataCheck Oddity",
+        "zoo_core.data.check": "DataCheck Oddity check_data",
         "zoo_core.data.dataset": "Dataset Split",
         "zoo_core.data.datasets": "open_dataset",
         "zoo_core.data.loader": "Batch",

@@ -95,14 +95,23 @@ class _Listed:
         return f"{part} {told}".rstrip()
 
 
-def check_dataset(
+def check_data(
     reference: str | Path,
     options: Mapping[str, Any] | None = None,
+    /,
     *,
-    sheets: Path | None = None,
+    sheets: str | Path | None = None,
     report: Report = say,
+    **more: Any,
 ) -> DataCheck:
-    """Look at all images of a dataset; sheets: a folder for sheets of what is odd."""
+    """Look for broken images, copies, labels that differ, and training images among test images.
+
+        found = zoo.check_data("./my_images")
+        found.ok, found.facts, found.odd
+
+    reference, options, more: as for `zoo.open_dataset`. sheets: a folder for sheets of odd images.
+    """
+    options = {**(options or {}), **more}
     choice = find_dataset(reference, options)
     if choice.entry.originals and isinstance(made := given_by(choice, report=report), Originals):
         listed = _originals(choice, made, report)
@@ -129,7 +138,7 @@ def check_dataset(
             "labels": _labels(listed),
         },
         odd=odd,
-        sheets=_sheets(sheets, listed, odd) if sheets else (),
+        sheets=_sheets(Path(sheets), listed, odd) if sheets else (),
     )
 
 
