@@ -218,7 +218,7 @@ def _oddities(
                 what = f"{_n(few, 'class', 'classes')} with fewer than {least} {part} images"
                 yield Oddity(f"few_{part}", False, what, "add images, or merge classes", few)
     for kind, mask, what, to_do, worst in (
-        ("cropped", lost > 0.5, "cut by more than half", "--set data.fit=pad", -lost),
+        ("cropped", lost > 0.5, "cut by more than half", "--set data.fit=pad keeps all", -lost),
         (
             "small",
             short * 4 < (np.median(short) if short.size else 0),
