@@ -124,7 +124,7 @@ def test_without_a_network_one_sentence_says_what_to_do(fetched):
 def test_the_commands_show_verify_and_remove_the_file(fetched, tmp_path, zoo_here):
     assert "6 + 3 images" in zoo_here("data", "fetch", "photos").stdout
     rows = json.loads(zoo_here("data", "list", "--json").stdout)
-    (row,) = (row for row in rows if row["name"] == "photos")
+    row = next(row for row in rows if row["name"] == "photos")
     assert row["cached_bytes"] == kept(tmp_path).stat().st_size
     assert str(kept(tmp_path)) in zoo_here("data", "info", "photos").stdout
     rows = json.loads(zoo_here("data", "verify", "photos", "--json").stdout)
