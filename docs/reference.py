@@ -21,13 +21,13 @@ from zoo import kit, testing
 
 FOLDER = Path(__file__).parent / "reference"
 GROUPS = {  # in the order in which somebody who writes a package meets them
-    "What a plugin contributes": "ModelEntry DatasetEntry TrainerEntry AugmentationEntry "
+    "What a plugin contributes": "ModelEntry DatasetEntry ReaderEntry TrainerEntry AugmentationEntry "
     "CommandEntry EngineEntry Recipe",
     "Write a trainer": "Framework Trainer Description Job Fitted Loop Learner Position Batch "
     "Result Run",
     "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
     "ClassesAnswers NumberAnswers",
-    "Write a dataset": "Source Dataset Split Preprocess",
+    "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess DataCheck Oddity",
     "Write an augmentation": "Augmentation Draws Ops",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
@@ -35,8 +35,8 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "attention compute_features create evaluate features_of generate info list_models list_weights "
-    "load open_dataset predict pretrained_tensors resume sweep train tune"
+    "attention check_data compute_features create evaluate features_of generate info list_models "
+    "list_weights load open_dataset predict pretrained_tensors resume sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"

@@ -23,7 +23,6 @@ from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
     from zoo_core.api import attention as attention
-    from zoo_core.api import check_data as check_data
     from zoo_core.api import compute_features as compute_features
     from zoo_core.api import create as create
     from zoo_core.api import evaluate as evaluate
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from zoo_core.data.augment import Augmentation as Augmentation
     from zoo_core.data.check import DataCheck as DataCheck
     from zoo_core.data.check import Oddity as Oddity
+    from zoo_core.data.check import check_data as check_data
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset

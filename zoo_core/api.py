@@ -14,7 +14,6 @@ from zoo_core.spec.registry import find_models, registry
 if TYPE_CHECKING:
     import numpy as np
 
-    from zoo_core.data.check import DataCheck
     from zoo_core.train.runner import Result
     from zoo_core.tune.tuning import SearchResult
     from zoo_core.use.predict import Attention, Predictions
@@ -256,27 +255,6 @@ def evaluate(
     from zoo_core.use.predict import evaluate_run
 
     return evaluate_run(run, dataset, split=split, options=options, device=device)
-
-
-def check_data(
-    dataset: str | Path,
-    options: Mapping[str, Any] | None = None,
-    /,
-    *,
-    sheets: str | Path | None = None,
-    **more: Any,
-) -> DataCheck:
-    """Look for broken images, duplicates, wrong labels, and training images among the test images.
-
-        found = zoo.check_data("./my_images")
-        found.ok, found.facts, found.odd
-
-    dataset, options, more: as for `zoo.open_dataset`. sheets: a folder for sheets of odd images.
-    """
-    from zoo_core.data.check import check_dataset
-
-    where = Path(sheets) if sheets else None
-    return check_dataset(dataset, {**(options or {}), **more}, sheets=where)
 
 
 def generate(

@@ -192,6 +192,16 @@ def test_arrays_are_checked_as_files_are(monkeypatch, tmp_path):
     assert [path.name for path in check.sheets] == ["labels.png", "train_and_test.png"]
 
 
+def test_images_without_labels_or_a_test_set_are_checked(tmp_path):
+    for i in range(4):
+        scene(i).save(tmp_path / f"{i}.png")
+    shutil.copy(tmp_path / "1.png", tmp_path / "copy.png")
+    check = zoo.check_data(tmp_path, test_fraction=0)
+    assert check.images == {"train": 5, "test": 0}
+    assert check.facts["labels"] == {}
+    assert [(one.kind, one.images) for one in check.odd] == [("copies", [["1.png", "copy.png"]])]
+
+
 def test_nothing_is_decoded_again_where_a_pack_has_the_facts(photos, monkeypatch):
     zoo.open_dataset(photos, image_size=16)
     before = sorted((photos.parent / "cache" / "packs").glob("*.safetensors"))

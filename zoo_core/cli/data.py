@@ -25,7 +25,7 @@ from zoo_core.cli.options import (
 )
 from zoo_core.cli.output import Answer, group, note, print_fields, print_table, say
 from zoo_core.data import datasets
-from zoo_core.data.check import check_dataset
+from zoo_core.data.check import check_data
 from zoo_core.data.dataset import Split
 from zoo_core.data.datasets import DatasetChoice, cached, find_dataset, open_dataset
 from zoo_core.data.packs import kept_packs, label_of
@@ -212,14 +212,14 @@ def verify(names: tuple[str, ...]) -> Answer:
 @click.option("-o", "--output", type=PATH, help="A folder for sheets of the odd images.")
 @option_option
 def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answer:
-    """Look for broken images, duplicates, wrong labels, and training images among the test images.
+    """Look for broken images, copies, labels that differ, and training images among test images.
 
     Exits with 1 if there are problems, with 0 if there are only remarks.
 
     Example:
       zoo data check ./my_images -o odd     with sheets of duplicates, small and cropped images
     """
-    found = check_dataset(name, data_options(assignments), sheets=output)
+    found = check_data(name, data_options(assignments), sheets=output)
 
     def show() -> None:
         facts, total = found.facts, sum(found.images.values())

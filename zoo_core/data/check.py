@@ -95,14 +95,23 @@ class _Listed:
         return f"{part} {told}".rstrip()
 
 
-def check_dataset(
+def check_data(
     reference: str | Path,
     options: Mapping[str, Any] | None = None,
+    /,
     *,
-    sheets: Path | None = None,
+    sheets: str | Path | None = None,
     report: Report = say,
+    **more: Any,
 ) -> DataCheck:
-    """Look at all images of a dataset; sheets: a folder for sheets of what is odd."""
+    """Look for broken images, copies, labels that differ, and training images among test images.
+
+        found = zoo.check_data("./my_images")
+        found.ok, found.facts, found.odd
+
+    reference, options, more: as for `zoo.open_dataset`. sheets: a folder for sheets of odd images.
+    """
+    options = {**(options or {}), **more}
     choice = find_dataset(reference, options)
     if choice.entry.originals and isinstance(made := given_by(choice, report=report), Originals):
         listed = _originals(choice, made, report)
@@ -129,7 +138,7 @@ def check_dataset(
             "labels": _labels(listed),
         },
         odd=odd,
-        sheets=_sheets(sheets, listed, odd) if sheets else (),
+        sheets=_sheets(Path(sheets), listed, odd) if sheets else (),
     )
 
 
@@ -168,7 +177,11 @@ def _arrays(data: Dataset) -> _Listed:
     labels = [split.labels for split in splits.values() if split.labels is not None]
     ends = np.cumsum([len(split) for split in splits.values()])
     return _Listed(
-        names=[f"{part} {i}" for part, split in splits.items() for i in range(len(split))],
+        names=[
+            name
+            for part, split in splits.items()
+            for name in split.names or [f"{part} {i}" for i in range(len(split))]
+        ],
         facts=facts,
         splits=dict(zip(splits, np.split(np.arange(len(images)), ends[:-1]), strict=True)),
         targets=data.targets,
@@ -202,21 +215,20 @@ def _oddities(
     yield from _copies("", "identical images", listed, [used[group] for group in exact])
     yield from _copies("near_", "images that look alike", listed, [used[group] for group in near])
     if listed.targets.classes:
-        for part, least in (("train", FEW), ("test", 1)):
-            counts = {name: found.get(part, 0) for name, found in _labels(listed).items()}
-            few = [f"{name}: {n}" for name, n in counts.items() if n < least]
-            if few and len(listed.splits.get(part, ())):
-                what = f"{_n(few, 'class', 'classes')} with fewer than {least} {part} images"
-                yield Oddity(f"few_{part}", False, what, "add images, or merge classes", few)
-    for kind, mask, what, to_do, worst in (
-        ("cropped", lost > 0.5, "cut by more than half", "--set data.fit=pad", -lost),
-        (
-            "small",
-            short * 4 < (np.median(short) if short.size else 0),
-            "far smaller than the others",
-            "",
-            short,
-        ),
+        labels = _labels(listed)
+        for part, least, how in (
+            ("train", FEW, f"with fewer than {FEW} training images"),
+            ("test", 1, "without test images"),
+        ):
+            if len(listed.splits.get(part, ())):
+                counts = {name: found[part] for name, found in labels.items()}
+                if few := [f"{name}: {n}" for name, n in counts.items() if n < least]:
+                    what = f"{_n(few, 'class', 'classes')} {how}"
+                    yield Oddity(f"few_{part}", False, what, "add images, or merge classes", few)
+    tiny = short * 4 < (np.median(short) if short.size else 0)
+    for kind, mask, worst, what, to_do in (
+        ("cropped", lost > 0.5, -lost, "cut by more than half", "--set data.fit=pad keeps all"),
+        ("small", tiny, short, "far smaller than the others", ""),
     ):
         order = np.argsort(worst, kind="stable")
         if names := [listed.names[number] for number in used[order][mask[order]]]:
@@ -227,20 +239,13 @@ def _oddities(
 
 def _copies(near: str, what: str, listed: _Listed, groups: list[np.ndarray]) -> Iterator[Oddity]:
     """Groups of copies, sorted by what is worst about them."""
-    test, labels = (
-        np.isin(np.arange(len(listed.names)), listed.splits.get("test", ())),
-        listed.labels,
-    )
     found: dict[str, list[list[str]]] = {sort: [] for sort in SAME}
+    test = np.isin(np.arange(len(listed.names)), listed.splits.get("test", ()))
     for group in groups:
-        differ = labels is not None and (labels[group] != labels[group[0]]).any()
-        sort = (
-            "labels"
-            if differ
-            else "train_and_test"
-            if test[group].any() != test[group].all()
-            else "copies"
-        )
+        if listed.labels is not None and np.ptp(listed.labels[group], axis=0).any():
+            sort = "labels"
+        else:
+            sort = "train_and_test" if np.ptp(test[group].astype(int)) else "copies"
         found[sort].append([listed.names[number] for number in group])
     for sort, (where, to_do) in SAME.items():
         if some := found[sort]:

@@ -334,11 +334,14 @@ def given_by(
             try:
                 with temporary_folder(path) as folder:
                     file = Path(source or made.fetch(folder))
+                    if not file.is_file():
+                        raise DataError(f"{file} is not a file")
                     check_digests({str(file): file_digest(file)}, {str(file): made.sha256})
                     with atomic_write(path) as temporary:
                         shutil.copyfile(file, temporary)
             except DataError as error:
-                hint = f"or name the file, if you have it: zoo data fetch {label} --from FILE"
+                hint = "connect to a network, or name the file if you have it: "
+                hint += f"zoo data fetch {label} --from FILE"
                 raise DataError(f"{label} could not be fetched: {error}", hint) from error
     return made.read(path)
 
