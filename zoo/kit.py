@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import print_table as print_table
     from zoo_core.data.datasets import read_originals as read_originals
     from zoo_core.data.loader import Loader as Loader
-    from zoo_core.data.tables import Table as Table
-    from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress
@@ -67,7 +65,6 @@ __getattr__, __dir__, __all__ = lazy(
         "zoo_core.cli.output": "Answer command group print_fields print_table",
         "zoo_core.data.datasets": "read_originals",
         "zoo_core.data.loader": "Loader",
-        "zoo_core.data.tables": "Table table_originals",
         "zoo_core.io.blocks": "BlockStore Layout",
         "zoo_core.io.console": "progress say warn",
         "zoo_core.io.documents": "document_digest read_document write_document",
