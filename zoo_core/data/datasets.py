@@ -150,7 +150,8 @@ def find_dataset(reference: Any, options: Mapping[str, Any] | None = None) -> Da
             entry = catalog.get(reference)
         except UnknownName as error:
             if Path(reference).exists():
-                raise UnknownName(str(error), f"for the path write ./{reference}") from None
+                kind = "folder" if Path(reference).is_dir() else "file"
+                raise UnknownName(str(error), f"for the {kind} write ./{reference}") from None
             if reference.startswith("hf:"):
                 raise UnknownName(str(error), "pip install zoo-hf-datasets reads it") from None
             raise
