@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import pickle
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -527,3 +528,10 @@ def test_options_are_checked(photos):
         opened(path, labels="many")
     with pytest.raises(DataError):
         opened(path, target="label", labels="numbers")
+
+
+def test_other_processes_can_read_the_images_of_a_table_of_paths(photos):
+    path = table(photos, ["f", "label"], lambda n: (photo(n), colour(n)))
+    asked = {"image": None, "target": None, "labels": "auto", "root": None}
+    listed = table_files.table_file(path=str(path), **asked)
+    assert pickle.loads(pickle.dumps(listed.read))(7).read_bytes() == png(7)
