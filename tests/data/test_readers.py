@@ -309,6 +309,8 @@ def test_parquet_files_keep_two_row_groups_in_memory_whoever_asks(tmp_path, monk
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(file.read, range(30))) == [png(n) for n in range(30)]
     assert sorted(set(groups)) == list(range(8))
+    for number in (24, 28):  # whatever the threads have left, these two are kept now
+        file.read(number)
     groups.clear()
     for number in (0, 4, 0, 4, 8, 4):
         file.read(number)
@@ -484,6 +486,14 @@ def test_two_readers_of_one_suffix_are_both_named(tmp_path, monkeypatch):
         reader_of(str(tmp_path / "a.csv"))
     assert "plugin 'builtin' (zoo-core" in str(caught.value)
     assert "plugin 'p' (zoo-p 1)" in str(caught.value)
+
+
+def test_a_tar_file_beside_class_folders_is_not_the_dataset(photos):
+    for n in range(12):
+        (photos / "pets" / colour(n)).mkdir(parents=True, exist_ok=True)
+        (photos / "pets" / colour(n) / f"{n}.png").write_bytes(png(n))
+    write_tar(photos / "pets" / "pets.tar", range(3), with_class)
+    assert opened(photos / "pets").classes == ("blue", "green", "red")
 
 
 def test_a_prefix_that_nothing_reads(tmp_path, monkeypatch):
