@@ -21,8 +21,8 @@ from zoo import kit, testing
 
 FOLDER = Path(__file__).parent / "reference"
 GROUPS = {  # in the order in which somebody who writes a package meets them
-    "What a plugin contributes": "ModelEntry DatasetEntry ReaderEntry TrainerEntry AugmentationEntry "
-    "CommandEntry EngineEntry Recipe",
+    "What a plugin contributes": "ModelEntry DatasetEntry ReaderEntry TrainerEntry "
+    "AugmentationEntry CommandEntry EngineEntry Recipe",
     "Write a trainer": "Framework Trainer Description Job Fitted Loop Learner Position Batch "
     "Result Run",
     "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "

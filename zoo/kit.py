@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from zoo_core.data.features import find_features as find_features
     from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.loader import Loader as Loader
-    from zoo_core.data.tables import Table as Table
-    from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress

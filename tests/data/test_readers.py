@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import pickle
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -308,6 +309,8 @@ def test_parquet_files_keep_two_row_groups_in_memory_whoever_asks(tmp_path, monk
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(file.read, range(30))) == [png(n) for n in range(30)]
     assert sorted(set(groups)) == list(range(8))
+    for number in (24, 28):  # whatever the threads have left, these two are kept now
+        file.read(number)
     groups.clear()
     for number in (0, 4, 0, 4, 8, 4):
         file.read(number)
@@ -485,6 +488,14 @@ def test_two_readers_of_one_suffix_are_both_named(tmp_path, monkeypatch):
     assert "plugin 'p' (zoo-p 1)" in str(caught.value)
 
 
+def test_a_tar_file_beside_class_folders_is_not_the_dataset(photos):
+    for n in range(12):
+        (photos / "pets" / colour(n)).mkdir(parents=True, exist_ok=True)
+        (photos / "pets" / colour(n) / f"{n}.png").write_bytes(png(n))
+    write_tar(photos / "pets" / "pets.tar", range(3), with_class)
+    assert opened(photos / "pets").classes == ("blue", "green", "red")
+
+
 def test_a_prefix_that_nothing_reads(tmp_path, monkeypatch):
     from zoo_core.spec.registry import Catalog, registry
 
@@ -527,3 +538,10 @@ def test_options_are_checked(photos):
         opened(path, labels="many")
     with pytest.raises(DataError):
         opened(path, target="label", labels="numbers")
+
+
+def test_other_processes_can_read_the_images_of_a_table_of_paths(photos):
+    path = table(photos, ["f", "label"], lambda n: (photo(n), colour(n)))
+    asked = {"image": None, "target": None, "labels": "auto", "root": None}
+    listed = table_files.table_file(path=str(path), **asked)
+    assert pickle.loads(pickle.dumps(listed.read))(7).read_bytes() == png(7)

@@ -177,7 +177,8 @@ def find_dataset(reference: Any, options: Mapping[str, Any] | None = None) -> Da
             entry = catalog.get(reference)
         except UnknownName as error:
             if Path(reference).exists():
-                raise UnknownName(str(error), f"for the path write ./{reference}") from None
+                kind = "folder" if Path(reference).is_dir() else "file"
+                raise UnknownName(str(error), f"for the {kind} write ./{reference}") from None
             if reference.startswith("hf:"):
                 raise UnknownName(str(error), "pip install zoo-hf-datasets reads it") from None
             raise
@@ -203,9 +204,12 @@ def reader_of(reference: str) -> ReaderEntry | None:
     if not is_path(reference):
         found = [entry for entry in readers if any(map(reference.startswith, entry.prefixes))]
     elif path.is_dir():
-        inside = [path, *(one for one in path.iterdir() if one.name.lower() in SPLITS)]
-        names = [one.name.lower() for near in inside if near.is_dir() for one in near.iterdir()]
-        found = [e for e in readers if any(name.endswith(e.folders) for name in names if e.folders)]
+        folders = [one for one in path.iterdir() if one.is_dir()]
+        splits = [one for one in folders if one.name.lower() in SPLITS]
+        names = {one.name.lower() for near in (path, *splits) for one in near.iterdir()}
+        # Beside class folders, pets.tar is what somebody has unpacked there.
+        kinds = {Path(name).suffix for name in names} if len(splits) == len(folders) else set()
+        found = [entry for entry in readers if not (names | kinds).isdisjoint(entry.folders)]
         found = found or [readers.get("builtin/image_folder")]
     else:
         found = [entry for entry in readers if any(map(ending.endswith, entry.suffixes))]

@@ -49,13 +49,14 @@ def table_file(
 
 
 def shards(path: Path, ending: str) -> list[Shard]:
-    """A file, or all files below a folder whose names end so, with the splits that they are of.
+    """A file, or all files below a folder of this suffix or name, with their splits.
 
     train/0.tar and train-0.tar are for training; a split counts only if every file has one.
     """
     if not path.is_dir():
         return [(path, "", {})] if path.name.lower().endswith(ending) else []
-    files, found = sorted(path.rglob(f"*{ending}")), []
+    pattern = f"[!.]*{ending}" if ending.startswith(".") else ending
+    files, found = sorted(path.rglob(pattern)), []
     for file in files:
         words = (re.split("[^a-z]", part.lower())[0] for part in file.relative_to(path).parts)
         found += [SPLITS[word] for word in words if word in SPLITS][-1:]

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,18 +94,17 @@ def table_originals(
     if not used:
         told = f"; {left_out[0].reason}" if left_out else ""
         raise DataError(f"{table.name} has no row that can be used{told}")
-    numbers, files = [kept[place].number for place in used], [kept[place].file for place in used]
-
-    def read(place: int) -> Path | bytes:
-        if image in table.images:
-            return table.read(image, numbers[place])
-        return table.folder / files[place][0]
-
+    kept = [kept[place] for place in used]
+    key: Any = [row.file for row in kept]
+    read: Callable[[int], Path | bytes] = partial(_path, table.folder, key)
+    if image in table.images:
+        key = [table.key, image, [row.number for row in kept]]
+        read = lambda place: table.read(image, kept[place].number)  # noqa: E731
     counted = values is not None and values.dtype.kind == "f"
     return Originals(
-        names=[name for name, _, _ in files],
+        names=[row.file[0] for row in kept],
         read=read,
-        key=[table.key, image, numbers] if image in table.images else files,
+        key=key,
         labels=None if values is None else values[used],
         classes=None if counted else names,
         numbers=dict.fromkeys(names, "") if counted else {},
@@ -112,6 +112,10 @@ def table_originals(
         left_out=left_out,
         remarks=remarks,
     )
+
+
+def _path(folder: Path, files: Sequence[tuple[str, int, int]], place: int) -> Path:
+    return folder / files[place][0]  # not a closure: other processes call it too
 
 
 def _image_column(table: Table, asked: str | None) -> str:

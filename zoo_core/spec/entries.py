@@ -232,7 +232,7 @@ class ReaderEntry(DatasetEntry):
 
     prefixes: tuple[str, ...] = ()  # of references that are not paths: ("hf:",)
     suffixes: tuple[str, ...] = ()  # of files: (".csv", ".tsv")
-    folders: tuple[str, ...] = ()  # it reads a folder with a file that ends so: ("metadata.csv",)
+    folders: tuple[str, ...] = ()  # names or suffixes of files in folders: ("metadata.csv", ".tar")
     originals: bool = True
 
     rules: ClassVar[Mapping[str, Rule]] = {
