@@ -15,6 +15,8 @@ SMALL = {
     "load": "--repeat 1 --hidden 8 --entries 20",
     "loader": "--pictures 600 --rounds 1 --stretch 2",
     "numpy_framework": "--images 10 --repeats 1",
+    "packs": "--images 300 --steps 1 --features 10",
+    "photos": "--small 24 --large 2 --rounds 1 --seconds 0",
     "precision": "mlp cnn --batch 2 --repeat 1",
     "startup": "--repeat 1 --plugins 2",
     "train_vs_notebook": "--dataset synthetic --models mlp --pictures 100 --epochs 1 --repeat 1",
@@ -44,7 +46,9 @@ def test_every_benchmark_is_tried_here():
     assert scripts == {*SMALL, "frozen", "results", "cost_picture"}
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "packs")) for n in SMALL]
+)
 def test_it_prints_its_figures(name, run):
     assert re.search(r"\d", run(FOLDER / f"{name}.py", *SMALL[name].split()))
 
