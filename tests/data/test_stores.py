@@ -1,10 +1,14 @@
 """Where images are kept: memory, a pack or the originals. All three give the same bytes."""
 
+import os
 import pickle
+import shutil
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures import kills
 from PIL import Image
 
 from zoo_core.data import loader as loaders
@@ -14,6 +18,7 @@ from zoo_core.data.packs import kept_packs
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import DataError
 
+HERE = Path(__file__).parent
 STORES = ("memory", "packed", "direct")
 
 
@@ -184,3 +189,18 @@ def test_a_truncated_pack_is_never_mapped(photos):
     with pack.path.open("r+b") as file:
         file.truncate(2000)
     assert np.array_equal(opened(photos, "packed")[0].train.images[:], expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
+@pytest.mark.parametrize("store", ["packed", "direct"])
+@pytest.mark.parametrize("count", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_killed_while_packing_or_training_it_ends_with_the_same_bytes(
+    photos, tmp_path, store, count
+):
+    for number in range(30, 30 + 2 * count):  # so that there is enough to do
+        shutil.copy(photos / "a" / "0.jpg", photos / "ab"[number % 2] / f"{number}.jpg")
+    done = kills.drive(HERE / "kill_driver.py", tmp_path, photos, store, count, 0)
+    assert done["killed"] == done["whole"]
+    assert len(done["children"]) == count + 1
+    for child in done["children"]:
+        assert not set(child["decoded"]) & set(child["before"])
