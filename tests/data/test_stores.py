@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from fixtures import kills
 from PIL import Image
+from torch import nn
 
 from zoo_core.data import loader as loaders
 from zoo_core.data.datasets import open_dataset
@@ -17,6 +18,10 @@ from zoo_core.data.loader import Loader
 from zoo_core.data.packs import kept_packs
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import DataError
+from zoo_core.torch.backbones import FrozenModel
+from zoo_core.torch.extract import Pass
+from zoo_core.train.display import Display
+from zoo_core.tune.trials import with_arrays, without_arrays
 
 HERE = Path(__file__).parent
 STORES = ("memory", "packed", "direct")
@@ -204,3 +209,27 @@ def test_killed_while_packing_or_training_it_ends_with_the_same_bytes(
     assert len(done["children"]) == count + 1
     for child in done["children"]:
         assert not set(child["decoded"]) & set(child["before"])
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_workers_of_a_search_read_the_same_images(photos, store):
+    data, _ = opened(photos, store)
+    sent, arrays = without_arrays(data)
+    assert ("train_images" in arrays) == (store == "memory")
+    again = with_arrays(pickle.loads(pickle.dumps(sent)), arrays)
+    for ours, theirs in ((again.train, data.train), (again.test, data.test)):
+        assert ours.store == store
+        assert np.array_equal(ours.images[:], theirs.images[:])
+        assert np.array_equal(ours.labels, theirs.labels)
+
+
+def test_features_are_the_same_from_all_stores(photos):
+    layers = nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    model, found = FrozenModel(nn.Sequential(*layers), 4, name="small", layer="last"), {}
+    for store in STORES:
+        data, _ = opened(photos, store)
+        one = Pass(model, "0" * 64, Preprocess.for_dataset(data), data, "train")
+        kept = one.features(lambda: model.backbone, Display(quiet=True))
+        found[store] = kept.array.tobytes()
+        one.file.remove()  # or the next one would find it
+    assert len(set(found.values())) == 1
