@@ -15,13 +15,21 @@ SMALL = {
     "load": "--repeat 1 --hidden 8 --entries 20",
     "loader": "--pictures 600 --rounds 1 --stretch 2",
     "numpy_framework": "--images 10 --repeats 1",
+    "packs": "--images 300 --steps 1 --features 10",
+    "photos": "--small 24 --large 2 --rounds 1 --seconds 0",
     "precision": "mlp cnn --batch 2 --repeat 1",
     "startup": "--repeat 1 --plugins 2",
     "train_vs_notebook": "--dataset synthetic --models mlp --pictures 100 --epochs 1 --repeat 1",
     "tune": "--dataset synthetic --pictures 400 --trials 1 --epochs 1",
     "vit_block": "--batch 2 --repeat 1",
 }
-LONG = {"busy", "startup", "train_vs_notebook", "tune"}  # they start processes that import torch
+LONG = {
+    "busy",
+    "packs",
+    "startup",
+    "train_vs_notebook",
+    "tune",
+}  # they start processes that import torch
 
 
 @pytest.fixture

@@ -82,7 +82,9 @@ def test_the_life_of_a_dataset(data, data_json, tmp_path):
     for part in ("level=7", "fixture_cli", "its first fetch", str(path), "our server"):
         assert part in text
 
-    assert data_json("verify") == [{"name": "dots", "ok": True, "path": str(path), "problem": ""}]
+    (row,) = data_json("verify")
+    sound = {"name": "dots", "ok": True, "state": "ok", "path": str(path), "problem": ""}
+    assert row == sound
     assert "ok" in data("verify", "dots").stdout
 
     assert data("remove", "dots", "--yes").stdout.startswith("Deleted ")
@@ -135,15 +137,24 @@ def test_remove_asks_first(data, tmp_path, site):
     assert (tmp_path / "cache" / "data" / "fixture_cli--dots.safetensors").exists()
 
 
-def test_a_folder_of_pictures_is_a_dataset(data, data_json, folder):
+def test_a_folder_of_pictures_is_a_dataset(data, data_json, folder, tmp_path):
     done = data("fetch", "./pets")
     assert "pets: decoding 4 images\npets: 1 other files are ignored" in done.stderr
     assert "pets: 2 + 2 images, 20 x 20 x 3, 2 classes" in done.stdout
-    assert data("fetch", "./pets").stderr == ""
-    assert data_json("verify", "./pets")[0]["name"] == str(folder)
-    assert data_json("info", "./pets")["cached"][0]["options"]["path"] == str(folder)
+    assert "decoding" not in data("fetch", "./pets").stderr
+    (pack,) = (tmp_path / "cache" / "packs").glob("pets-*.safetensors")
+    (row,) = data_json("verify", "./pets")
+    assert (row["name"], row["state"], row["path"]) == (str(folder), "ok", str(pack))
+    assert data_json("list")[-1]["name"] == str(folder)
+    (copy,) = data_json("info", "./pets")["cached"]
+    assert (copy["path"], copy["holds"]) == (str(pack), "4 images, 20 x 20 x 3, decoded")
+    content = pack.read_bytes()
+    pack.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    done = data("verify", status=1)
+    assert "damaged" in done.stdout and f"{pack} is damaged" in done.stderr
     assert data("remove", "./pets", "--yes").stdout.startswith("Deleted ")
-    assert (folder / "cat" / "1.png").exists()
+    assert not pack.exists() and (folder / "cat" / "1.png").exists()
+    assert "No dataset is in the cache" in data("verify").stderr
 
 
 def test_show_writes_a_labelled_sheet(data, tmp_path):

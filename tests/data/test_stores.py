@@ -1,11 +1,16 @@
 """Where images are kept: memory, a pack or the originals. All three give the same bytes."""
 
+import os
 import pickle
+import shutil
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures import kills
 from PIL import Image
+from torch import nn
 
 from zoo_core.data import loader as loaders
 from zoo_core.data.datasets import open_dataset
@@ -13,7 +18,12 @@ from zoo_core.data.loader import Loader
 from zoo_core.data.packs import kept_packs
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import DataError
+from zoo_core.torch.backbones import FrozenModel
+from zoo_core.torch.extract import Pass
+from zoo_core.train.display import Display
+from zoo_core.tune.trials import with_arrays, without_arrays
 
+HERE = Path(__file__).parent
 STORES = ("memory", "packed", "direct")
 
 
@@ -184,3 +194,42 @@ def test_a_truncated_pack_is_never_mapped(photos):
     with pack.path.open("r+b") as file:
         file.truncate(2000)
     assert np.array_equal(opened(photos, "packed")[0].train.images[:], expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
+@pytest.mark.parametrize("store", ["packed", "direct"])
+@pytest.mark.parametrize("count", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_killed_while_packing_or_training_it_ends_with_the_same_bytes(
+    photos, tmp_path, store, count
+):
+    for number in range(30, 30 + 2 * count):  # so that there is enough to do
+        shutil.copy(photos / "a" / "0.jpg", photos / "ab"[number % 2] / f"{number}.jpg")
+    done = kills.drive(HERE / "kill_driver.py", tmp_path, photos, store, count, 0)
+    assert done["killed"] == done["whole"]
+    assert len(done["children"]) == count + 1
+    for child in done["children"]:
+        assert not set(child["decoded"]) & set(child["before"])
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_workers_of_a_search_read_the_same_images(photos, store):
+    data, _ = opened(photos, store)
+    sent, arrays = without_arrays(data)
+    assert ("train_images" in arrays) == (store == "memory")
+    again = with_arrays(pickle.loads(pickle.dumps(sent)), arrays)
+    for ours, theirs in ((again.train, data.train), (again.test, data.test)):
+        assert ours.store == store
+        assert np.array_equal(ours.images[:], theirs.images[:])
+        assert np.array_equal(ours.labels, theirs.labels)
+
+
+def test_features_are_the_same_from_all_stores(photos):
+    layers = nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    model, found = FrozenModel(nn.Sequential(*layers), 4, name="small", layer="last"), {}
+    for store in STORES:
+        data, _ = opened(photos, store)
+        one = Pass(model, "0" * 64, Preprocess.for_dataset(data), data, "train")
+        kept = one.features(lambda: model.backbone, Display(quiet=True))
+        found[store] = kept.array.tobytes()
+        one.file.remove()  # or the next one would find it
+    assert len(set(found.values())) == 1
