@@ -100,6 +100,7 @@ def test_a_data_frame_of_paths_bytes_or_images(tmp_path, monkeypatch):
     names = [NAMES[number % 2] for number in range(20)]
     cells = {
         "paths": paths,
+        "objects": [tmp_path / path for path in paths],
         "absolute": [str(tmp_path / path) for path in paths],
         "bytes": [as_file(image) for image in IMAGES],
         "images": [Image.fromarray(image) for image in IMAGES],
@@ -114,6 +115,9 @@ def test_a_data_frame_of_paths_bytes_or_images(tmp_path, monkeypatch):
     frame.loc[3, "width"] = None
     data = zoo.open_dataset(frame, target="width")
     assert list(data.left_out) == [("row 3", "the DataFrame, row 3: it has no label")]
+    frame["stars"] = pandas.array([None, *[number % 2 for number in range(1, 20)]], "Int64")
+    data = zoo.open_dataset(frame, target="stars")
+    assert (data.classes, data.left_out[0].name) == (("0", "1"), "row 0")
 
 
 def test_what_cannot_be_a_dataset_is_one_sentence():

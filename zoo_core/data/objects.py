@@ -132,6 +132,7 @@ def _data_frame(frame: Any, *, path: None, root: None, **options: Any) -> Origin
 
     def rows(asked: Sequence[str]) -> Any:
         cells = [frame.iloc[:, columns.index(name)].tolist() for name in asked]
+        cells = [[str(c) if isinstance(c, Path) else c for c in column] for column in cells]
         return ((f"row {number}", row) for number, row in enumerate(zip(*cells, strict=True)))
 
     every = [(name, row) for name in images for row in range(len(frame))]

@@ -114,7 +114,8 @@ def open_originals(
 ) -> Dataset:
     """Originals as a dataset; those that cannot be decoded are left out, and named."""
     check_rules(f"dataset {name!r}", options, RULES)
-    label = str(options.get("path") or name)  # folders of one name have packs of their own
+    # Folders of one name have packs of their own, and a commit has one, however it was named.
+    label = originals.reference or str(options.get("path") or name)
     form = originals.form(options["image_size"], options["channels"], options["fit"])
     store = options["store"]
     if store == "auto":

@@ -258,7 +258,9 @@ def _typed(cells: list[Any]) -> tuple[list[Any], str]:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell without types of NumPy, and texts without blanks around them."""
+    """A cell without types of NumPy and pandas, and texts without blanks around them."""
+    if type(cell).__name__ == "NAType":
+        return None
     cell = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
     return cell.strip() if isinstance(cell, str) else cell
 

@@ -88,6 +88,7 @@ def test_a_run_records_the_commit_and_reads_it_again_without_the_network(
     asked = len(hub.log)
     assert zoo.evaluate(result.path)["accuracy"] == result.accuracy
     assert len(hub.log) == asked
+    assert len(list((tmp_path / "cache" / "packs").glob("*.safetensors"))) == 1
     assert "HF_HUB_OFFLINE is set" in refused("hf:org/photos")
 
 
