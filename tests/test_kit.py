@@ -95,7 +95,7 @@ def test_the_cache_of_a_plugin_is_shown_and_cleared(zoo_command, zoo_json, tmp_p
     (folder / "file").write_bytes(b"x" * 1500)
     (folder.parent / ".DS_Store").mkdir()  # whatever else is there
     caches = {cache["cache"]: cache for cache in zoo_json("cache")["caches"]}
-    assert list(caches) == ["data", "weights", "features", "sizes"]
+    assert list(caches) == ["data", "packs", "weights", "features", "sizes"]
     assert caches["sizes"] | {"path": ""} == {
         "cache": "sizes", "holds": "files of the plugin sizes", "files": 1, "bytes": 1500,
         "path": "",

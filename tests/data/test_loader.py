@@ -33,7 +33,7 @@ SETTINGS = {
     "a part, mixed": {"indices": np.arange(3, 40), "mixup": 0.3, "drop_last": True},
     "erase": {"augment": ("crop:3", "erase:0.5"), "mixup": 0.3},
     "channels last": {"augment": ("flip", "crop:3"), "channels_last": True},
-    "pairs": {"augment": ("resized_crop:0", "flip", "jitter:0.4", "erase:0.5"), "pairs": True},
+    "pairs": {"augment": ("resized_crop:0", "flip", "erase:0.5"), "pairs": True},
     "pairs, mixed": {"augment": ("flip", "crop:3", "cutmix:1"), "pairs": True},
 }
 
@@ -258,7 +258,7 @@ def test_numpy_batches_never_import_torch():
                         preprocess=preprocess, mixup=0.2, backend="numpy")
         assert sum(len(batch) for batch in loader.epoch(0)) == 32
         preprocess(split.images[0], backend="numpy")
-        print(json.dumps([name for name in ("torch", "torchvision", "PIL") if name in sys.modules]))
+        print(json.dumps([name for name in ("torch", "torchvision") if name in sys.modules]))
     """)
         == []
     )

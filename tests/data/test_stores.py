@@ -152,7 +152,7 @@ def test_what_does_not_fit_the_memory_is_packed_and_that_is_said(photos, monkeyp
     data, lines = opened(photos)
     assert data.train.store == "packed"
     assert lines == [
-        f"photos: 94.1 kB of images are not kept in memory, but read from {kept_packs()[0].path}"
+        f"photos: 96.0 kB of images are not kept in memory, but read from {kept_packs()[0].path}"
     ]
 
 
@@ -160,7 +160,7 @@ def test_what_does_not_fit_the_disk_is_decoded_at_every_use_and_that_is_said(pho
     monkeypatch.setattr("zoo_core.data.stores.SPARE_DISK", 1 << 60)
     data, lines = opened(photos)
     assert data.train.store == "direct"
-    assert lines[-1] == "photos: 94.1 kB of images are not kept in memory, but decoded at every use"
+    assert lines[-1] == "photos: 96.0 kB of images are not kept in memory, but decoded at every use"
     assert kept_packs()[0].bytes < 30 * 32 * 32 * 3  # the facts alone
 
 

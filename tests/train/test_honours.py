@@ -50,7 +50,7 @@ def test_what_the_core_applies_counts_for_a_trainer_that_does_not_say_so(monkeyp
 
 
 def test_it_is_refused_before_a_dataset_is_fetched(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "open_dataset", lambda *args, **options: pytest.fail("fetched"))
+    monkeypatch.setattr(runner, "open_data", lambda *args: pytest.fail("fetched"))
     with pytest.raises(zoo.ZooError, match=REFUSED) as refused:
         train(tmp_path, precision="bfloat16")
     assert refused.value.hint.startswith("leave out precision; it uses: optimizer, lr, ")

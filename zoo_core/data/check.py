@@ -20,7 +20,7 @@ from PIL import Image
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import DatasetChoice, Report, find_dataset, given_by, open_dataset
 from zoo_core.data.images import FORMATS, Form, read_image
-from zoo_core.data.originals import DEFAULT_SIZE, PARTS, RULES, LeftOut, Originals
+from zoo_core.data.originals import DEFAULT_SIZE, PARTS, RULES, LeftOut, Originals, in_memory
 from zoo_core.data.packs import FACTS, Pack, facts_of, look
 from zoo_core.data.sheets import THUMB, write_sheet
 from zoo_core.data.stores import broken
@@ -157,7 +157,7 @@ def _originals(choice: DatasetChoice, originals: Originals, report: Report) -> _
         splits={part: rows[facts["broken"][rows] == 0] for part, rows in splits.items()},
         targets=targets,
         labels=kept.get("labels"),
-        tile=lambda number: read_image(originals.in_memory(number), tile),
+        tile=lambda number: read_image(in_memory(originals, number), tile),
         left_out=[*originals.left_out, *broken(originals, form, facts)],
         remarks=originals.remarks,
     )

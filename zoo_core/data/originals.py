@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from zoo_core.data.draws import permutation
-from zoo_core.data.images import FITS, GREY_MODES, Form, ImageSource, open_image
+from zoo_core.data.images import FITS, GREY_MODES, Form, open_image
 from zoo_core.data.targets import strata
 from zoo_core.io.console import progress, say
 from zoo_core.io.errors import DataError, os_errors
@@ -74,21 +74,6 @@ class Originals:
     def __len__(self) -> int:
         return len(self.names)
 
-    def file(self, position: int) -> ImageSource:
-        """An image as a path or an open file, for the functions of data/images.py."""
-        given = self.read(position)
-        return given if isinstance(given, Path) else InMemory(given, self.names[position])
-
-    def in_memory(self, position: int) -> InMemory:
-        """The whole file of an image, with its name."""
-        given, name = self.read(position), self.names[position]
-        if isinstance(given, Path):
-            with os_errors(f"{name} cannot be read", DataError):
-                given = given.read_bytes()
-        if not given:
-            raise DataError(f"{name} is empty", "repair it, or remove it")
-        return InMemory(given, name)
-
     def divided(self, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
         """The numbers of the images for "train" and for "test"."""
         if self.splits:
@@ -106,27 +91,6 @@ class Originals:
             test[members[order[: min(wanted, most)]]] = True
         return {"train": np.flatnonzero(~test), "test": np.flatnonzero(test)}
 
-    def form(self, size: int | None, channels: int | None, fit: str) -> Form:
-        """How to store these images; what nobody has decided follows from their headers."""
-        if size and channels:
-            return Form(size, channels, fit)
-        found = each(self._header, range(len(self)), "looking at images")
-        headers = [header for header in found if header]
-        if size is None:
-            sides = [min(width, height) for width, height, _ in headers]
-            size = min(median_low(sides or [DEFAULT_SIZE]), DEFAULT_SIZE)
-            say(f"Images are stored at {size} x {size} pixels; data.image_size=N changes that.")
-        modes = {mode for _, _, mode in headers}
-        grey = bool(modes) and GREY_MODES.issuperset(modes)
-        return Form(size, channels or (1 if grey else 3), fit)
-
-    def _header(self, position: int) -> tuple[int, int, str] | None:
-        try:
-            with open_image(self.file(position)) as image:
-                return *image.size, image.mode
-        except DataError:
-            return None  # decoding will say why
-
 
 PARTS = ("train", "test")
 
@@ -137,6 +101,42 @@ class InMemory(io.BytesIO):
     def __init__(self, data: Any, name: str) -> None:
         super().__init__(data)
         self.name = name
+
+
+def in_memory(originals: Originals, position: int) -> InMemory:
+    """The whole file of an image, with its name."""
+    given, name = originals.read(position), originals.names[position]
+    if isinstance(given, Path):
+        with os_errors(f"{name} cannot be read", DataError):
+            given = given.read_bytes()
+    if not given:
+        raise DataError(f"{name} is empty", "repair it, or remove it")
+    return InMemory(given, name)
+
+
+def form_of(originals: Originals, size: int | None, channels: int | None, fit: str) -> Form:
+    """How to store these images; what nobody has decided follows from their headers."""
+    if size and channels:
+        return Form(size, channels, fit)
+
+    def header(position: int) -> tuple[int, int, str] | None:
+        given = originals.read(position)
+        file = given if isinstance(given, Path) else InMemory(given, originals.names[position])
+        try:
+            with open_image(file) as image:
+                return *image.size, image.mode
+        except DataError:
+            return None  # decoding will say why
+
+    found = each(header, range(len(originals)), "looking at images")
+    headers = [one for one in found if one]
+    if size is None:
+        sides = [min(width, height) for width, height, _ in headers]
+        size = min(median_low(sides or [DEFAULT_SIZE]), DEFAULT_SIZE)
+        say(f"Images are stored at {size} x {size} pixels; data.image_size=N changes that.")
+    modes = {mode for _, _, mode in headers}
+    grey = bool(modes) and GREY_MODES.issuperset(modes)
+    return Form(size, channels or (1 if grey else 3), fit)
 
 
 def each(function: Callable[[T], R], items: Sequence[T], label: str) -> Iterator[R]:

@@ -29,7 +29,7 @@ from zoo_core.data.images import (
     open_image,
     turned_size,
 )
-from zoo_core.data.originals import Originals, workers
+from zoo_core.data.originals import Originals, in_memory, workers
 from zoo_core.io import tensors
 from zoo_core.io.blocks import BlockStore, Layout, kept_stores
 from zoo_core.io.console import progress
@@ -121,7 +121,7 @@ class Pack:
         row = np.zeros(self.row_bytes, np.uint8)
         facts = row[: FACTS.itemsize].view(FACTS)[0]
         try:
-            file = self.originals.in_memory(position)
+            file = in_memory(self.originals, position)
             facts["sha256"] = np.frombuffer(hashlib.sha256(file.getbuffer()).digest(), np.uint8)
             with open_image(file) as image, decoding(file):
                 size = facts["width"], facts["height"] = turned_size(image)

@@ -19,7 +19,7 @@ import numpy as np
 
 from zoo_core.data.dataset import Dataset, Split, check_digests, new_dataset
 from zoo_core.data.images import Form, read_image
-from zoo_core.data.originals import RULES, THREADS, LeftOut, Originals
+from zoo_core.data.originals import RULES, THREADS, LeftOut, Originals, form_of, in_memory
 from zoo_core.data.packs import FACTS, Pack
 from zoo_core.data.targets import digest_of_targets, read_targets
 from zoo_core.io import tensors
@@ -98,7 +98,7 @@ class Direct(Stored):
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         def read(row: int) -> np.ndarray:
-            return read_image(self.originals.in_memory(row), self.form)
+            return read_image(in_memory(self.originals, row), self.form)
 
         with ThreadPoolExecutor(THREADS) as pool:
             found = [*pool.map(read, rows.tolist())]
@@ -116,7 +116,7 @@ def open_originals(
     check_rules(f"dataset {name!r}", options, RULES)
     # Folders of one name have packs of their own, and a commit has one, however it was named.
     label = originals.reference or str(options.get("path") or name)
-    form = originals.form(options["image_size"], options["channels"], options["fit"])
+    form = form_of(originals, options["image_size"], options["channels"], options["fit"])
     store = options["store"]
     if store == "auto":
         store = _choose(Pack(label, originals, form))
@@ -167,7 +167,7 @@ def broken(originals: Originals, form: Form, facts: np.ndarray) -> Iterator[Left
     for number in np.flatnonzero(facts["broken"]).tolist():
         reason = f"{originals.names[number]} could not be read when the others were"
         try:
-            read_image(originals.in_memory(number), form)
+            read_image(in_memory(originals, number), form)
         except DataError as error:
             reason = str(error)
         yield LeftOut(originals.names[number], reason)

@@ -119,8 +119,8 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 CACHES = {
-    "packs": "images of datasets, decoded",
     "data": "datasets, decoded and verified",
+    "packs": "images of your own, decoded",
     "weights": "trained weights",
     "features": "features of frozen backbones",
 }
