@@ -57,7 +57,7 @@ class Oddity:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What `zoo.check_data` found."""
+    """What `zoo.check_data` found: facts about the images, and what is odd about them."""
 
     name: str
     images: Mapping[str, int]  # usable ones of each split

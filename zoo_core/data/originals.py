@@ -120,10 +120,9 @@ def form_of(originals: Originals, size: int | None, channels: int | None, fit: s
         return Form(size, channels, fit)
 
     def header(position: int) -> tuple[int, int, str] | None:
-        given = originals.read(position)
-        file = given if isinstance(given, Path) else InMemory(given, originals.names[position])
         try:
-            with open_image(file) as image:
+            given, name = originals.read(position), originals.names[position]
+            with open_image(given if isinstance(given, Path) else InMemory(given, name)) as image:
                 return *image.size, image.mode
         except DataError:
             return None  # decoding will say why
