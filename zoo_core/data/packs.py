@@ -82,6 +82,7 @@ class Pack:
             before=tensors.header_bytes(spec, json.dumps(key), aligned=FACTS.itemsize),
             about={"label": self.label},
             trusted=trusted,
+            by_blocks=True,
         )
         waiting = lambda: report("another process decodes these images; waiting")  # noqa: E731
         what = f"decoded images cannot be kept in {self.store.path.parent}"
