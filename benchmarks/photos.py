@@ -30,7 +30,6 @@ from zoo_core.data.datasets import open_dataset
 from zoo_core.data.images import Form, fit_image, read_image
 from zoo_core.data.loader import Loader
 from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.process import keep_freed_memory
 
 SIZE, STORED, BATCH = 224, 256, 64
 WARM = 5  # batches before the clock starts
@@ -168,7 +167,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of each, the best counts")
     parser.add_argument("--seconds", type=float, default=2.0, help="that a round takes")
     options = parser.parse_args()
-    keep_freed_memory()  # as every training does
     torch.set_num_threads(1)  # as in the workers of a DataLoader; more wait for each other
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ZOO_CACHE"] = str(Path(folder) / "cache")
