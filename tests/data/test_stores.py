@@ -95,7 +95,7 @@ def test_batches_are_the_same_from_all_stores(photos, backend, words):
 @pytest.mark.parametrize("store", STORES)
 def test_threads_that_work_ahead_change_nothing(photos, monkeypatch, store, threads):
     data, _ = opened(photos, store)
-    words = ("resized_crop:24", "flip", "jitter:0.4")
+    words = ("resized_crop:24", "flip", "affine:rotate=9")
     expected = batches(data, augment=words)
     monkeypatch.setattr(loaders, "LARGE", 0)
     monkeypatch.setattr(loaders, "THREADS", threads)
