@@ -163,7 +163,7 @@ def pixels(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--small", type=int, default=1500, help="files of 500 x 375 pixels")
-    parser.add_argument("--large", type=int, default=60, help="files of 12 megapixels")
+    parser.add_argument("--large", type=int, default=60, help="files of 12 megapixels; 0: none")
     parser.add_argument("--rounds", type=int, default=5, help="of each, the best counts")
     parser.add_argument("--seconds", type=float, default=2.0, help="that a round takes")
     options = parser.parse_args()
@@ -171,7 +171,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ZOO_CACHE"] = str(Path(folder) / "cache")
         for name, stores in (("small", ("packed", "direct")), ("large", ("direct",))):
-            files = make_photos(Path(folder) / name, SHAPES[name], getattr(options, name))
+            if not (count := getattr(options, name)):
+                continue
+            files = make_photos(Path(folder) / name, SHAPES[name], count)
             compare(name, files, stores, options.rounds, options.seconds)
             pixels(files)
             packing(files, options.rounds)

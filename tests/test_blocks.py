@@ -21,6 +21,7 @@ LAYOUT = Layout(
     key={"what": "squares", "of": [1, 2]}, rows=4 * BLOCK + 2, row_bytes=8, before=b"<begin>",
     after=b"<end>", about={"made_with": "a test"},
 )  # fmt: skip
+LARGE = replace(LAYOUT, by_blocks=True)
 SHORT = replace(LAYOUT, rows=BLOCK + 2)
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked children")
 
@@ -94,9 +95,10 @@ def test_a_block_of_another_size_is_refused(store):
         writer.commit(writer.claim(), bytes(24))
 
 
+@pytest.mark.parametrize("layout", [LAYOUT, LARGE], ids=["whole", "by blocks"])
 @pytest.mark.parametrize("complete", [True, False])
-def test_damage_in_one_block_is_computed_again_alone(store, complete):
-    fill(store, 99 if complete else 4)
+def test_damage_in_one_block_is_computed_again_alone(store, complete, layout):
+    fill(store, 99 if complete else 4, layout)
     path = store.path if complete else store.part
     data = bytearray(path.read_bytes())
     data[len(LAYOUT.before) + 2 * BLOCK * 8] ^= 1
@@ -106,17 +108,48 @@ def test_damage_in_one_block_is_computed_again_alone(store, complete):
             store.open()
         with pytest.raises(DataError, match="is damaged"):
             store.verify()
-    assert fill(store) == ([2] if complete else [2, 4])
-    assert content(store) == WHOLE
+    assert fill(store, layout=layout) == ([2] if complete else [2, 4])
+    assert content(store) == WHOLE and store.verify() == "ok"
 
 
+@pytest.mark.parametrize("layout", [LAYOUT, LARGE], ids=["whole", "by blocks"])
 @pytest.mark.parametrize("place", [0, -1])
-def test_damage_before_and_after_the_rows_costs_nothing(store, place):
-    fill(store)
+def test_damage_before_and_after_the_rows_costs_nothing(store, place, layout):
+    fill(store, layout=layout)
     data = bytearray(WHOLE)
     data[place] ^= 1
     store.path.write_bytes(data)
-    assert fill(store) == [] and content(store) == WHOLE
+    with pytest.raises(DataError, match="is damaged"):
+        store.verify()
+    assert fill(store, layout=layout) == [] and content(store) == WHOLE
+
+
+def test_of_a_trusted_file_only_the_size_counts(store):
+    trusted = replace(LARGE, trusted=True)
+    fill(store, layout=trusted)
+    store.path.write_bytes(bytes(len(WHOLE)))
+    assert fill(store, layout=trusted) == []
+    with pytest.raises(DataError, match="is damaged"):
+        store.verify()
+    store.path.write_bytes(WHOLE[:-13])  # without the last row
+    assert fill(store, layout=trusted) == [4] and content(store) == WHOLE
+
+
+def test_blocks_are_committed_behind_the_work_one_at_a_time(store):
+    with store.writing(LAYOUT) as writer:
+        for block in writer:
+            writer.commit_behind(block, rows_of(writer.rows(block)))
+            missing = store.progress().missing
+            assert [b for b in missing if b < block] == []  # at most this one is under way
+    assert content(store) == WHOLE
+
+
+def test_an_error_behind_the_work_is_raised_and_costs_that_block_alone(store):
+    with pytest.raises(ValueError, match="24 bytes are not"), store.writing(LAYOUT) as writer:
+        for block in writer:
+            given = bytes(24) if block == 2 else rows_of(writer.rows(block))
+            writer.commit_behind(block, given)
+    assert fill(store)[0] == 2 and content(store) == WHOLE
 
 
 def test_a_file_is_hashed_once_in_a_process_and_again_when_it_changes(store, monkeypatch):

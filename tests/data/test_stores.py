@@ -15,8 +15,9 @@ from torch import nn
 from zoo_core.data import loader as loaders
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
-from zoo_core.data.packs import kept_packs
+from zoo_core.data.packs import FACTS, kept_packs
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.console import size
 from zoo_core.io.errors import DataError
 from zoo_core.torch.backbones import FrozenModel
 from zoo_core.torch.extract import Pass
@@ -25,6 +26,7 @@ from zoo_core.tune.trials import with_arrays, without_arrays
 
 HERE = Path(__file__).parent
 STORES = ("memory", "packed", "direct")
+ROOM = size(30 * (FACTS.itemsize + 32 * 32 * 3))  # that a pack of the photos takes
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +97,7 @@ def test_batches_are_the_same_from_all_stores(photos, backend, words):
 @pytest.mark.parametrize("store", STORES)
 def test_threads_that_work_ahead_change_nothing(photos, monkeypatch, store, threads):
     data, _ = opened(photos, store)
-    words = ("resized_crop:24", "flip", "jitter:0.4")
+    words = ("resized_crop:24", "flip", "affine:rotate=9")
     expected = batches(data, augment=words)
     monkeypatch.setattr(loaders, "LARGE", 0)
     monkeypatch.setattr(loaders, "THREADS", threads)
@@ -152,7 +154,7 @@ def test_what_does_not_fit_the_memory_is_packed_and_that_is_said(photos, monkeyp
     data, lines = opened(photos)
     assert data.train.store == "packed"
     assert lines == [
-        f"photos: 96.0 kB of images are not kept in memory, but read from {kept_packs()[0].path}"
+        f"photos: {ROOM} of images are not kept in memory, but read from {kept_packs()[0].path}"
     ]
 
 
@@ -160,7 +162,7 @@ def test_what_does_not_fit_the_disk_is_decoded_at_every_use_and_that_is_said(pho
     monkeypatch.setattr("zoo_core.data.stores.SPARE_DISK", 1 << 60)
     data, lines = opened(photos)
     assert data.train.store == "direct"
-    assert lines[-1] == "photos: 96.0 kB of images are not kept in memory, but decoded at every use"
+    assert lines[-1] == f"photos: {ROOM} of images are not kept in memory, but decoded at every use"
     assert kept_packs()[0].bytes < 30 * 32 * 32 * 3  # the facts alone
 
 

@@ -174,6 +174,11 @@ def test_strict_stops_a_training_before_it_begins(photos, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_strict_is_an_option_of_the_command(photos, zoo_here):
+    done = zoo_here("train", "mlp", "--dataset", str(photos), "--strict", status=1)
+    assert "2 of 32 images cannot be used" in done.stderr
+
+
 @pytest.mark.parametrize("fit", ["pad", "stretch"])
 def test_the_whole_image_is_kept_and_prediction_agrees(photos, tmp_path, fit):
     settings = {**QUICK, "preprocess": {"fit": fit, "size": 32}}

@@ -53,6 +53,7 @@ CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 @click.option("--resume", default="", shell_complete=complete_runs, help="Continue this run.")
 @click.option("--tune", is_flag=True, help="First search the learning rate; zoo tune has more.")
 @click.option("--compile", is_flag=True, default=None, help="As --set compile=true.")
+@click.option("--strict", is_flag=True, help="Refuse a dataset with images that cannot be read.")
 @click.option("--no-report", is_flag=True, help="Write no report; zoo report does it later.")
 @training_options
 @click.pass_context
@@ -88,6 +89,8 @@ def train_command(
     entry = entry_of(model)
     typed = both_ways(parse_settings(given["assignments"], entry), taken(given, SETTINGS))
     settings = merge(asked.settings, typed)
+    if given["strict"]:
+        settings = merge(settings, {"data": {"strict": True}})
     override(choose_recipe(entry, recipe or "default"), settings)
     from zoo_core.report.write import write_report
     from zoo_core.train import runner

@@ -93,6 +93,7 @@ class Pack:
             before=tensors.header_bytes(spec, json.dumps(self.key), aligned=FACTS.itemsize),
             about={"label": self.label},
             trusted=trusted,
+            by_blocks=True,
         )
         waiting = lambda: report("another process decodes these images; waiting")  # noqa: E731
         what = f"decoded images cannot be kept in {self.store.path.parent}"
@@ -101,13 +102,15 @@ class Pack:
             if left := writer.progress.rows - writer.progress.done:
                 report(f"{Path(self.label).name}: decoding {left:,} images")
             with progress("decoding", left) as advance, workers() as pool:
-                for block in writer:
-                    started, rows = time.perf_counter(), []
-                    for row in pool.map(self._row, writer.rows(block)):
-                        rows.append(row)
+                # One is filled while the other goes to the disk, which takes a while.
+                both = np.empty((2, writer.progress.block_rows, self.row_bytes), np.uint8)
+                for number, block in enumerate(writer):
+                    started, rows = time.perf_counter(), writer.rows(block)
+                    content = both[number % 2, : len(rows)]
+                    for place, row in enumerate(pool.map(self._row, rows)):
+                        content[place] = row
                         advance(1)
-                    # Behind: to force it to the disk takes a while, and needs no processor.
-                    writer.commit_behind(block, np.stack(rows), time.perf_counter() - started)
+                    writer.commit_behind(block, content, time.perf_counter() - started)
         with self.store.path.open("rb") as file:
             return tensors.read_arrays(file, tensors.read_header(file), mapped=True)["rows"]
 
