@@ -65,7 +65,7 @@ def test_the_benchmark_of_frozen_models(run, tmp_path, monkeypatch):
 
     from zoo_core.tune import tuning
 
-    monkeypatch.setattr(tuning, "open_dataset", tuning.open_dataset)  # the script replaces it
+    monkeypatch.setattr(tuning, "open_data", tuning.open_data)  # the script replaces it
 
     weights = write_weights(tmp_path / "weights.safetensors", seed=0)
     settings = {"preprocess.size": 32, "model.backbone_weights": weights, "epochs": 1, "subset": 1}

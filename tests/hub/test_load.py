@@ -186,7 +186,9 @@ def test_what_is_not_an_image_is_said_to_be_none(run, image, words):
 
 def test_bytes_that_cannot_be_read_are_named_by_their_place(run):
     with pytest.raises(DataError, match="^image 2 cannot be read as an image: it is not in a kn"):
-        zoo.predict(run.path, [Image.new("L", (8, 8)), b"not an image"])
+        zoo.predict(run.path, [Image.new("L", (8, 8)), b"not an image"], strict=True)
+    found = zoo.predict(run.path, [Image.new("L", (8, 8)), b"not an image"])
+    assert (len(found), found.left_out[0].name) == (1, "image 2")
 
 
 def test_an_image_in_place_of_the_model_is_noticed_before_anything_is_loaded(zoo_here, tmp_path):
@@ -214,13 +216,14 @@ def test_data_of_other_classes_is_refused_by_the_name_that_was_typed(folder):
 
 
 def measure_as(reference):
-    """Evaluate on data of three classes."""
+    """Evaluate on data of three classes, one of them unknown."""
     from zoo_core.use import predict
 
     data = zoo.open_dataset("synthetic", train_size=9, test_size=9)
     with pytest.MonkeyPatch.context() as patch:
-        few = dataclasses.replace(data, targets=zoo.Targets("class", data.classes[:3]))
-        patch.setattr(predict, "open_dataset", lambda *given: few)
+        names = (*data.classes[:2], "pear")
+        few = dataclasses.replace(data, targets=zoo.Targets("class", names))
+        patch.setattr(predict, "open_dataset", lambda *given, **how: few)
         return zoo.evaluate(reference, "synthetic")
 
 
