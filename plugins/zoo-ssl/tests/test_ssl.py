@@ -14,6 +14,7 @@ from zoo_ssl.simclr import Contrast, SimCLR, altered
 
 import zoo
 from zoo import kit
+from zoo.testing import main
 
 SMALL = {"channels": [8, 8], "hidden": 16}
 TINY = {
@@ -91,24 +92,43 @@ def test_grey_takes_the_colours_of_its_share_of_the_images():
     assert Grey(1.0).run(None, one_channel, None) is one_channel
 
 
-def test_a_classifier_starts_from_all_but_its_last_layer(tmp_path, monkeypatch):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    runs = {"runs": tmp_path, "quiet": True}
-    first = zoo.train("simclr_cnn", "synthetic", settings=TINY, **runs)
-    assert set(first.metrics) >= {"loss", "found"} and "accuracy" not in first.metrics
-    assert zoo.evaluate(first.path)["loss"] == pytest.approx(first.metrics["loss"], rel=1e-5)
-    with pytest.raises(zoo.ZooError):
-        zoo.predict(first.path, [np.zeros((16, 16, 3), np.uint8)])
+def trained(model, runs, *settings):
+    """The run of a training without a report, which would take longer than all the rest."""
+    few = ("epochs=1", "batch_size=16", "preprocess.size=16", "data.train_size=64",
+           "data.test_size=40", "model.channels=8,8", "model.hidden=16")  # fmt: skip
+    words = [word for setting in (*few, *settings) for word in ("--set", setting)]
+    with pytest.raises(SystemExit) as ended:
+        main(["train", model, "--dataset", "synthetic", "--runs", str(runs), "--no-report", *words])
+    assert ended.value.code == 0
+    (run,) = runs.glob(f"{model}-*")
+    return run
 
+
+def test_a_classifier_starts_from_all_but_its_last_layer(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    runs = tmp_path / "runs"
+    first = trained("simclr_cnn", runs, "model.projection=8")
+    capsys.readouterr()
     # A rate of almost 0 leaves what it starts from as it is.
-    then = {**TINY, "augment": [], "model": SMALL, "lr": 1e-12, "weight_decay": 0, "ema": 0}
-    second = zoo.train("cnn", "synthetic", settings={**then, "init": str(first.path)}, **runs)
-    theirs, ours = (load_file(result.path / "model.safetensors") for result in (first, second))
+    then = ("augment=", "lr=1e-12", "weight_decay=0", "ema=0", f"init={first}")
+    second = trained("cnn", runs, *then)
+    assert "new: head.4.weight, head.4.bias." in "".join(capsys.readouterr())
+    theirs, ours = (load_file(run / "model.safetensors") for run in (first, second))
     new = {"head.4.weight", "head.4.bias"}
     assert ours.keys() - theirs.keys() == new
     for name in ours.keys() - new:
         if "running" not in name and "num_batches" not in name:
             np.testing.assert_allclose(ours[name], theirs[name], atol=1e-6, err_msg=name)
+
+
+def test_it_has_its_own_figures_and_answers_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    run = trained("simclr_cnn", tmp_path / "runs", "model.projection=8")
+    known = json.loads((run / "run.json").read_text())["result"]["test"]
+    assert set(known) == {"loss", "found"}
+    assert zoo.evaluate(run)["loss"] == pytest.approx(known["loss"], rel=1e-5)
+    with pytest.raises(zoo.ZooError, match="simclr_cnn"):
+        zoo.predict(run, [np.zeros((16, 16, 3), np.uint8)])
 
 
 @pytest.mark.parametrize("temperature", [0, -1.0, "warm"])

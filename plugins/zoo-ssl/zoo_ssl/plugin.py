@@ -30,7 +30,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
                     lr=2e-3,
                     weight_decay=0.01,
                     schedule="one_cycle",
-                    epochs=12,
+                    epochs=5,
                     batch_size=256,
                     augment=(
                         "resized_crop:scale=0.2-1",
