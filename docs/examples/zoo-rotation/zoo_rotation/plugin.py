@@ -13,7 +13,7 @@ def zoo_models():
             name="rotation",
             target="zoo_rotation.network:Rotation",
             task="zoo_rotation.task:Turning",
-            kinds=("self-supervised",),
+            kinds=("pretraining",),
             summary="Learns by how much an image is turned; no labels",
             num_classes=None,  # the target does not take it
             config={"width": 32},

@@ -17,7 +17,7 @@ class Turns(zoo.ClassAnswers):
 
 
 class Turning(zoo.Task):
-    kinds = ("self-supervised",)
+    kinds = ("pretraining",)
     answers = Turns
     figures = {
         "loss": zoo.Figure("nats", better="lower"),
