@@ -168,12 +168,12 @@ def open_data(
 
     A model with a fixed input decides the size at which images are stored; others leave it open.
     """
+    words = [word.does for word in parse_augment(recipe.augment)]  # before anything is fetched
     wanted = wanted_preprocess(entry, recipe)
     fit = wanted.get("fit") or recipe.data.get("fit") or FITS[0]
     data_options = dict(recipe.data)
     originals = find_dataset(reference, recipe.data).entry.originals
     if originals:
-        words = [word.does for word in parse_augment(recipe.augment)]
         needed = [wanted.get("size", 0), wanted.get("resize", 0), *(w.stored for w in words)]
         data_options = {"image_size": max(needed) or None, **data_options}
     data = open_dataset(reference, data_options, fit=fit, report=say)
