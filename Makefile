@@ -28,7 +28,7 @@ demo: runs/.demo
 	echo "Look: $$run/report.md, and the plots in $$run/pictures" && \
 	echo "Next: $(BIN)/zoo list" && \
 	echo "      $(BIN)/zoo predict $$run IMAGE.jpg" && \
-	echo "      $(BIN)/zoo train cnn --dataset ./FOLDER_WITH_YOUR_IMAGES"
+	echo "      $(BIN)/zoo train efficientnet_lite0_finetune --dataset ./FOLDER_WITH_YOUR_PHOTOGRAPHS"
 
 # CIFAR-10, from wherever this machine can get it; without any network, the made-up dataset.
 runs/.demo: $(READY) $(SOURCES)

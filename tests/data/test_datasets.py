@@ -265,7 +265,7 @@ def test_without_fetching_only_the_cache_counts(provide):
     [
         ({"train_images": None}, "there are no train_images"),
         ({"images": 1}, "unknown array 'images'"),
-        ({"train_images": np.zeros((0, 8, 8), np.uint8)}, "train_images is empty"),
+        ({"train_images": np.zeros((0, 8, 8), np.uint8)}, "train_labels has 6 labels for 0 images"),
         ({"train_images": np.zeros((6, 8, 8))}, "train_images is float64"),
         ({"train_labels": [0, 1]}, "train_labels has 2 labels for 6 images"),
         (

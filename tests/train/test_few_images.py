@@ -53,6 +53,8 @@ def test_the_choice_is_said_with_its_reason():
 def test_what_a_person_sets_wins(changes):
     found, said = followed(188, **changes)
     assert found == "" and said.startswith("The recipe makes only ")
+    told = f"You set {next(iter(changes))}, so the recipe is default; --recipe few_images is for"
+    assert told in said
 
 
 def test_a_person_who_sets_enough_hears_nothing():

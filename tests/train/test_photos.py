@@ -97,6 +97,16 @@ def test_a_folder_with_test_images_alone_and_one_class_is_measured(trained, phot
     assert np.array(found["confusion"])[:2].sum() == 0
 
 
+def test_arrays_are_measured_whole_too(trained, photos, tmp_path):
+    data = open_dataset(photos, image_size=28, channels=3, test_fraction=1)
+    given = {"images": data.test.images, "labels": data.test.labels, "classes": data.classes}
+    np.savez(tmp_path / "held.npz", **given)
+    whole = zoo.evaluate(trained.path, given)
+    assert whole["images"] == zoo.evaluate(trained.path, tmp_path / "held.npz")["images"] == 30
+    shutil.copytree(photos, tmp_path / "others")
+    assert whole["accuracy"] == zoo.evaluate(trained.path, tmp_path / "others")["accuracy"]
+
+
 def test_a_class_that_the_model_does_not_know_is_named(trained, photos, tmp_path):
     shutil.copytree(photos / "cat", tmp_path / "others" / "dog")
     shutil.copytree(photos / "cat", tmp_path / "others" / "cat")

@@ -24,10 +24,11 @@ TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGT
 
 EPILOG = """\b
 Examples:
-  zoo list                              what can be trained
-  zoo train cnn                         train it, on CIFAR-10
-  zoo train cnn --dataset ./my_images   or on your own images
-  zoo predict latest cat.jpg            use it
+  zoo list                       what can be trained
+  zoo train cnn                  train it, on CIFAR-10
+  zoo predict latest cat.jpg     use it
+  zoo train efficientnet_lite0_finetune --dataset ./my_photos
+                                 or train on your own photographs
 
 \b
 Completion of commands and names, in your shell's start-up file:

@@ -67,7 +67,7 @@ def train_command(
 
     Examples:
       zoo train cnn --recipe paper --epochs 3 --set lr=1e-3 --set model.dropout=0.3
-      zoo train cnn --dataset ./my_images             a folder of images for each class
+      zoo train efficientnet_lite0_finetune --dataset ./my_photos   a folder for each class
       zoo train cnn --dataset ./my_images --init latest     start from trained weights
       zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
       zoo train cnn --tune                            search the learning rate, then train

@@ -50,7 +50,7 @@ def divided(given: Mapping[str, Any], test_fraction: float, seed: int, path: Non
         _same_count(images, labels)
         rule = Originals(names=[""] * len(images), read=bytes, key=None, labels=labels)
         for part, rows in rule.divided(test_fraction, seed).items():
-            if len(rows):
+            if len(rows) or part == "train":
                 arrays[f"{part}_images"] = images[rows]
                 arrays[f"{part}_labels"] = None if labels is None else labels[rows]
     return arrays

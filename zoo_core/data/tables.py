@@ -130,6 +130,8 @@ def _image_column(table: Table, asked: str | None) -> str:
     usual = [name for name in USUAL if name in found]
     if len(found) == 1 or usual:
         return (usual or found)[0]
+    if not table.columns:
+        raise DataError(f"{table.name} is empty")
     what = f"{table.name}: it is not clear which column has the images"
     hint = f"say it: --set data.image=COLUMN; its columns are {', '.join(table.columns)}"
     raise OptionError(what, hint)

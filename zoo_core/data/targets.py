@@ -31,7 +31,7 @@ def read_targets(
         raise DataError(f"{' and '.join(labels)} are labels of different kinds")
     (kind,) = kinds
     if kind == CLASS:
-        largest = max(int(values.max()) for values in labels.values())
+        largest = max((int(values.max()) for values in labels.values() if len(values)), default=-1)
         names = tuple(map(str, range(largest + 1) if classes is None else classes))
         for name, values in labels.items():
             wrong = (values < 0) | (values >= len(names))

@@ -38,7 +38,7 @@ def draw_grid(
     framed = wrong & (not wrong.all())
     captions = []
     for i, guess in enumerate(guesses):
-        told = f"{look.short(facts.classes[guess], 13)}, {100 * probabilities[i].max():.0f} %"
+        told = f"{look.short(facts.classes[guess], 11)}, {100 * probabilities[i].max():.0f} %"
         if labels is not None and wrong[i]:
             told += f"\nis {look.short(facts.classes[labels[i]], 15)}"
         if facts.names:

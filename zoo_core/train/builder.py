@@ -63,6 +63,9 @@ def follow_data(
     epochs = math.ceil(ENOUGH / math.ceil(images / size))
     more = f"--set batch_size={size} --set epochs={epochs} makes {ENOUGH} or more"
     say(f"The recipe makes only {lacking}; {more}.")
+    if few and "recipe" not in asked:
+        mine = ", ".join(name for name in apart(entry.recipes["default"], few) if name in asked)
+        say(f"You set {mine}, so the recipe is default; --recipe {FEW_IMAGES} is for few images.")
     return ""
 
 

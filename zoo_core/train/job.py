@@ -23,6 +23,7 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, Framework, framework_of
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import FIELDS, as_typed
 from zoo_core.train.display import Display
 
@@ -100,7 +101,7 @@ class Job:
                 f"{WORDS[found]}",
                 "put the images of each class into a folder of its own"
                 if found == NONE
-                else "zoo list shows models for other labels",
+                else f"models that are trained whole learn them: {', '.join(_trained_whole())}",
             )
         cutmix = any(word.split("/")[-1].startswith("cutmix") for word in self.recipe.augment)
         if not mixes and (self.recipe.mixup or cutmix):
@@ -139,6 +140,12 @@ class Job:
         """The images of a split in their order, as they are."""
         how |= {"batch_size": EVALUATION_BATCH, "preprocess": self.preprocess, "shuffle": False}
         return self.loader(split, indices=indices, **how)
+
+
+def _trained_whole() -> list[str]:
+    """Some models that learn whatever labels there are."""
+    models = registry().models
+    return [one.name for one in models if one.trainer == "torch" and not one.own_task][:3]
 
 
 @dataclass(frozen=True)

@@ -229,6 +229,8 @@ def evaluate_run(
         how = model.zoo.preprocess
         stored = {"image_size": how.stored_size, "channels": how.stored_channels, "fit": how.fit}
         given = {**stored, "test_fraction": 1.0, **given}
+    elif "test_fraction" in choice.options:  # arrays
+        given = {"test_fraction": 1.0, **given}
     figures = measure(model, dataset, given, located.task_options, split, located.name, run)
     return {"run": located.name, **figures}
 
