@@ -81,7 +81,7 @@ def train(data: Any, steps: int) -> None:
     recipe = Recipe(epochs=1, batch_size=128, lr=1e-4, subset=subset, model={"hidden": [64, 64]})
     job = build_job(registry().models.get("mlp"), recipe, data, Display(quiet=True))
     run = new_run(Path(os.environ["ZOO_CACHE"]) / "runs", "mlp", "enlarged")
-    execute(begin_run(job, run, recipe_name="", reference="enlarged", command=""))
+    execute(begin_run(job, run, recipe_name="", command=""))
 
 
 def evaluate(data: Any) -> None:
