@@ -190,7 +190,7 @@ def test_bad_rows_are_left_out_counted_and_named(photos, said):
         ("line 5", "table.csv, line 5: it names no image"),
         ("line 6", "table.csv, line 6: its split is 'later', which is not train, test or val"),
         ("line 7", "table.csv, line 7: photos/0.png is in line 2 already"),
-        ("line 9", "table.csv, line 9: it has 2 cells, and there are 3 columns"),
+        ("line 9", "table.csv, line 9: it has 2 cells, but the table has 3 columns"),
     ]
     assert any("6 of 8 images are left out" in sentence for sentence in said())
     assert "cannot be used" in refused(path, strict=True)
@@ -423,7 +423,7 @@ def test_bad_samples_and_bad_tar_files(tmp_path):
     assert (data.classes, numbers_of(data.train.images)) == (("cat", "dog"), [0, 4])
     reasons = [reason for _, reason in sorted(data.left_out)]
     assert reasons[:2] == ["shard.tar, 0001: it has no image", "shard.tar, 0002: it has no label"]
-    assert reasons[2].startswith("shard.tar, 0003: what belongs to it cannot be read: 'utf-8'")
+    assert reasons[2].startswith("shard.tar, 0003: its .cls, .txt or .json cannot be read: 'utf-8'")
     path.write_bytes(b"not a tar file" * 100)
     assert "cannot be read as a tar file" in refused(path)
 

@@ -46,8 +46,8 @@ option_option = set_option("An option of the dataset, such as image_size=64.", "
 def data_command() -> None:
     """Fetch, check and look at datasets.
 
-    NAME is a name of `zoo data list`, or something of your own that `zoo list --readers` names:
-    ./folder, ./table.csv. Datasets are kept in the cache: zoo cache shows where.
+    NAME is a name from `zoo data list`, or the path of your own images: ./folder, ./table.csv.
+    `zoo list --readers` shows what the zoo reads. `zoo cache` shows where it keeps datasets.
 
     Example:
       zoo data fetch cifar10 && zoo data show cifar10
@@ -80,7 +80,7 @@ def list_() -> Answer:
             row["size"] = shape(row["image_size"], row["channels"])
             row["cached"] = size(row["cached_bytes"]) if row["cached_bytes"] else None
         print_table(["name", "#classes", "#size", "#train", "#test", "#cached", "summary"], rows)
-        note("\nYour own images: zoo list --readers shows what can be read.")
+        note("\nFor your own images, zoo list --readers shows what the zoo reads.")
 
     return Answer(rows, show)
 
@@ -160,7 +160,7 @@ def info(name: str) -> Answer:
             about = {key: copy.get(key) for key in ("holds", "fetched", "source", "damaged")}
             print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
         if not copies and entry.originals:
-            note("\nDecoded when it is first used; zoo cache shows what is kept of it.")
+            note("\nThe zoo decodes it at its first use; zoo cache then shows what is kept.")
         elif not copies and "local" in entry.tags:
             note("\nNot in the cache; the zoo makes it on this machine at every use.")
         elif not copies:
@@ -177,7 +177,7 @@ def verify(names: tuple[str, ...]) -> Answer:
     Exits with 1 if anything is damaged, or if a dataset that you named is not there.
 
     Example:
-      zoo data verify cifar10     without a name all of them
+      zoo data verify cifar10     without a name: all datasets
     """
     rows: list[dict[str, Any]] = []
     failed: DataError | bool = False
@@ -256,7 +256,7 @@ def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answe
 @names_argument
 @yes_option
 def remove(names: tuple[str, ...], yes: bool) -> None:
-    """Delete datasets from the cache. Your own images are never touched.
+    """Delete datasets from the cache. This never touches your own images.
 
     Example:
       zoo data remove mnist --yes     without asking
@@ -319,7 +319,7 @@ def show(
 ) -> Answer:
     """Write a sheet of images with their classes as a PNG file.
 
-    Images that do not fit on one page go on in NAME-page2.png and so on.
+    Images that do not fit on one page continue in NAME-page2.png and so on.
 
     Example:
       zoo data show ./my_images -o sheet.png --n 30 --split train
@@ -328,7 +328,7 @@ def show(
     split = split or ("train" if data.test is None else "test")
     chosen = data.split(split)
     if chosen is None:
-        raise UsageError(f"{name} has no test images", "--split train shows the others")
+        raise UsageError(f"{name} has no test images", "--split train shows its training images")
     picked = one_of_each(chosen, count)
     labels = () if chosen.labels is None else chosen.labels[picked]
     captions = [data.targets.caption(label) for label in labels]

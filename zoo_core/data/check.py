@@ -39,7 +39,7 @@ FEW = 10  # training images of a class
 TILES = 48  # images on a sheet
 SAME = {  # what copies are like -> in which images, what to do
     "labels": ("with different labels", "correct the labels, or remove the copies"),
-    "train_and_test": ("in training and test images both", "remove them from one of the two"),
+    "train_and_test": ("in both training and test images", "remove them from one of the two"),
     "copies": ("within one split", "keep one of each"),
 }
 
@@ -225,9 +225,10 @@ def _oddities(
                 if few := [f"{name}: {n}" for name, n in counts.items() if n < least]:
                     what = f"{_n(few, 'class', 'classes')} {how}"
                     yield Oddity(f"few_{part}", False, what, "add images, or merge classes", few)
+    whole = "--set data.fit=pad keeps whole images"
     tiny = short * 4 < (np.median(short) if short.size else 0)
     for kind, mask, worst, what, to_do in (
-        ("cropped", lost > 0.5, -lost, "cut by more than half", "--set data.fit=pad keeps all"),
+        ("cropped", lost > 0.5, -lost, "cut by more than half", whole),
         ("small", tiny, short, "far smaller than the others", ""),
     ):
         order = np.argsort(worst, kind="stable")

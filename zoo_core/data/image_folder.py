@@ -48,11 +48,11 @@ def image_folder(*, path: str | None = None) -> Originals:
     labels = {file.label for file in files}
     classes = sorted(label for label in labels if label is not None)
     if not files:
-        raise DataError(f"{root} holds no images", f"looked for: {' '.join(SUFFIXES)}")
+        raise DataError(f"{root} holds no images", f"the zoo reads {' '.join(SUFFIXES)}")
     if classes and None in labels:
         stray = min(file.path for file in files if file.label is None)
         what = f"{root} mixes class folders with images of its own, {stray} for example"
-        hint = "move them into class folders, or name a folder that has only one of the two"
+        hint = "move the images into class folders, or name a folder of only classes or only images"
         raise DataError(what, hint)
     ignored = others + sum(count for _, count in found.values())
     remarks = [f"{ignored:,} other files are ignored"] if ignored else []

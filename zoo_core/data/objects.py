@@ -160,7 +160,7 @@ def as_file(image: Any) -> bytes:
             array = np.rint(array * 255).astype(np.uint8)
         if array.dtype != np.uint8 or array.ndim not in (2, 3):
             what = f"an image is {array.dtype} of shape {array.shape}, from {array.min()} to "
-            hint = "give uint8, or floats from 0 to 1: images before they are normalised"
+            hint = "give images before they are normalised: uint8, or floats from 0 to 1"
             raise DataError(f"{what}{array.max()}", hint)
         image = Image.fromarray(array[:, :, 0] if array.shape[2:] == (1,) else array)
     file = io.BytesIO()

@@ -95,9 +95,9 @@ class Pack:
             trusted=trusted,
             by_blocks=True,
         )
-        waiting = lambda: report("another process decodes these images; waiting")  # noqa: E731
+        waiting = lambda: report("waiting: another process decodes these images")  # noqa: E731
         what = f"decoded images cannot be kept in {self.store.path.parent}"
-        hint = "make room there, choose another folder with ZOO_CACHE, or --set data.store=direct"
+        hint = "free disk space, set ZOO_CACHE to another folder, or use --set data.store=direct"
         with os_errors(what, DataError, hint), self.store.writing(layout, waiting) as writer:
             if left := writer.progress.rows - writer.progress.done:
                 report(f"{Path(self.label).name}: decoding {left:,} images")

@@ -165,7 +165,7 @@ def _choose(pack: Pack) -> str:
 def broken(originals: Originals, form: Form, facts: np.ndarray) -> Iterator[LeftOut]:
     """The images that could not be decoded, each with the reason, which no pack keeps."""
     for number in np.flatnonzero(facts["broken"]).tolist():
-        reason = f"{originals.names[number]} could not be read when the others were"
+        reason = f"{originals.names[number]} could not be read when the zoo decoded the images"
         try:
             read_image(in_memory(originals, number), form)
         except DataError as error:

@@ -96,7 +96,8 @@ def _records(file: Path) -> Iterator[tuple[str, Any]]:
                 except ValueError:
                     row = None
                 if line.strip():
-                    yield f"line {number}", row if isinstance(row, dict) else "it is not an object"
+                    wrong = "it is not a JSON object"
+                    yield f"line {number}", row if isinstance(row, dict) else wrong
             return
         first = opened.readline()
         opened.seek(0)
@@ -107,7 +108,7 @@ def _records(file: Path) -> Iterator[tuple[str, Any]]:
             raise DataError(f"{file}: its first line must name every column, each once")
         for cells in filter(None, reader):
             right = len(cells) == len(columns)
-            wrong = f"it has {len(cells)} cells, and there are {len(columns)} columns"
+            wrong = f"it has {len(cells)} cells, but the table has {len(columns)} columns"
             row = dict(zip(columns, cells, strict=True)) if right else wrong
             yield f"line {reader.line_num}", row
 
@@ -122,7 +123,7 @@ def _parquet_table(files: Sequence[Shard], folder: Path, name: str) -> Table:
     for (file, _, _), other in zip(files, opened, strict=True):
         if other.schema_arrow.names != schema.names:
             what = f"{file} has other columns than {files[0][0]}"
-            raise DataError(what, "name one of the files, or a folder of those with the same")
+            raise DataError(what, "name one file, or a folder whose files have the same columns")
     images = []
     for column in schema:
         kind = column.type

@@ -133,7 +133,7 @@ def _image_column(table: Table, asked: str | None) -> str:
     if not table.columns:
         raise DataError(f"{table.name} is empty")
     what = f"{table.name}: it is not clear which column has the images"
-    hint = f"say it: --set data.image=COLUMN; its columns are {', '.join(table.columns)}"
+    hint = f"name it: --set data.image=COLUMN; its columns are {', '.join(table.columns)}"
     raise OptionError(what, hint)
 
 
@@ -198,8 +198,8 @@ def read_labels(
     """The labels, the names of classes or numbers, and what is wrong with each row, or ""."""
     problems = [""] * len(rows)
     if wanted not in ("auto", CLASS, CLASSES, NUMBERS) or (wanted == CLASS and len(columns) > 1):
-        what = f"data.labels={wanted} cannot be for {len(columns)} columns"
-        raise OptionError(what, "class for one column; auto, classes or numbers")
+        what = f"data.labels={wanted} cannot be used for {len(columns)} columns"
+        raise OptionError(what, "use auto, classes or numbers; for one column also class")
     if not columns or not rows:
         return None, [], problems
     asked, typed = wanted, [_typed([row[k] for row in rows]) for k in range(len(columns))]
@@ -233,7 +233,7 @@ def read_labels(
         known = [str(cell) for cell in index]
         if asked == "auto" and len(known) > max(MANY, len(rows) / 2):
             what = f"{table.name}: {', '.join(columns)} has {len(known):,} different values"
-            hint = "choose another column with data.target, or say data.labels=class or numbers"
+            hint = "choose another column with data.target, or set data.labels to class or numbers"
             raise DataError(f"{what} in {len(rows):,} rows, too many for classes", hint)
     for i, row in enumerate(has):
         if unknown := [cell for cell in row if cell not in index]:

@@ -54,7 +54,7 @@ def tar_shards(*, path: str, target: Any, labels: str) -> Originals:
             more = json.loads(read("json", row)) if "json" in parts else {}
             return {"image": None, **splits[keys[row]], **texts, **more}
         except (ValueError, TypeError) as error:
-            return f"what belongs to it cannot be read: {error}"
+            return f"its .cls, .txt or .json cannot be read: {error}"
 
     def rows(columns: Sequence[str]) -> Rows:
         for row, key in enumerate(keys):

@@ -78,8 +78,8 @@ def spare_tests(
     if not left_open or recipe.evaluate_subset != 1 or recipe.epochs == 1 or not 1 < images < tests:
         return recipe
     say(
-        f"Epochs are measured on {images:,} of {tests:,} test images, as many as they train on, "
-        "and the end on all; --set evaluate_subset=1 measures all each time."
+        f"Epochs are measured on {images:,} of {tests:,} test images, as many as there are "
+        "training images, and the end on all; --set evaluate_subset=1 measures all each time."
     )
     return replace(recipe, evaluate_subset=images)
 
@@ -150,18 +150,18 @@ def check_classes(data: Dataset) -> None:
     """Refuse images that teach nothing: none at all, or of one class only."""
     labels, names = data.train.labels, data.classes
     if not len(data.train):
-        raise DataError(f"{data.name} has no images to train on", "it has test images only")
+        raise DataError(f"{data.name} has no images to train on", "add training images")
     if data.targets.kind != CLASS or labels is None:
         return
     if len(names) == 1:
-        hint = "add a folder for a second class, or name the folder with the images themselves "
-        hint += "if they need no labels"
+        hint = "add images of a second class; if the images need no labels, name the folder "
+        hint += "that has the images themselves"
         raise DataError(f"{data.name} has one class only, {names[0]!r}", hint)
     counts = np.bincount(labels, minlength=len(names))
     if data.train.names and not counts.all():
         missing = ", ".join(name for name, count in zip(names, counts, strict=True) if not count)
         what = f"{data.name} has no images to train on of the class {missing}"
-        raise DataError(what, "add some, or remove the class from the test images")
+        raise DataError(what, "add training images of it, or remove the class from the test images")
 
 
 def open_data(
@@ -212,7 +212,7 @@ def fit_to_data(
     classes = config.get("num_classes")
     if classes is not None and outputs and classes != outputs:
         what = "classes" if data.classes else "numbers for each image"
-        raise UsageError(f"model.num_classes is {classes}, and {data.name} has {outputs} {what}")
+        raise UsageError(f"model.num_classes is {classes}, but {data.name} has {outputs} {what}")
     return config, preprocess
 
 
@@ -224,13 +224,13 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, command: str) -> Job:
     if job.config == entry.options and entry.parameters not in (None, described.trainable):
         job.display.warn(
             f"plugin {provider.plugin!r} declares {entry.parameters:,} "
-            f"parameters for {entry.name!r}, and it has {described.trainable:,}"
+            f"parameters for {entry.name!r}, but the model has {described.trainable:,}"
         )
     if data.targets.kind == NUMBERS and job.recipe.augment:
         words = ",".join(job.recipe.augment)
         job.display.warn(
-            f"augment={words} changes the images and leaves their numbers as they are: a place in "
-            "an image can then not be learned; --set augment= does without"
+            f"augment={words} changes the images but not their numbers, so a model cannot learn a "
+            "place in an image; --set augment= turns augmentation off"
         )
     used, sizes = honoured(job.trainer), asdict(described)
     answers = None if entry.own_task else job.trainer.answers(entry, data.targets)
@@ -318,7 +318,7 @@ def check_same(
     before = begun.read()
     if data.digest != before["dataset"]["digest"]:
         what = f"dataset {data.name} is no longer the one that {begun.name} was started with"
-        raise ZooError(what, f"start a new {begun.kind}, or bring the old images back")
+        raise ZooError(what, f"start a new {begun.kind}, or restore the old images")
     for name, now in environment(entry, device).items():
         if (then := before["environment"].get(name, now)) != now:  # older runs know fewer
             display.warn(f"{name} was {then} and is now {now}: the result may differ")
@@ -355,7 +355,7 @@ def starting_tensors(job: Job, runs: Path | None) -> dict[str, np.ndarray] | Non
     if not any(array.ndim > 1 for array in kept.values()):
         raise UsageError(
             f"no weight of {source} fits this model",
-            "its options, channels for example, must be those of the trained model",
+            "set its options, channels for example, to those of the trained model",
         )
     new = [name for name in spec if name not in kept]
     sentence = f"Starting from {source}: {len(kept)} of {len(spec)} tensors"
