@@ -265,3 +265,14 @@ def test_labels_of_other_kinds_are_summed_up(labels, zoo_here):
             assert told["train"] == column.sum()
         else:
             assert told["train"] == pytest.approx([column.min(), np.median(column), column.max()])
+
+
+def test_sheets_say_which_files_they_show(photos, tmp_path, monkeypatch):
+    captions = []
+    monkeypatch.setattr(
+        "zoo_core.data.check.write_sheet",
+        lambda path, tiles, given, **how: captions.extend(given) or [path],
+    )
+    shutil.copy(photos / "train" / "cat" / "3.png", photos / "test" / "cat" / "copy.png")
+    zoo.check_data(photos, sheets=tmp_path / "sheets")
+    assert {text.split("\n")[1] for text in captions} == {"3.png", "copy.png"}

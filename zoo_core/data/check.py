@@ -88,6 +88,10 @@ class _Listed:
     left_out: Sequence[LeftOut] = ()
     remarks: Sequence[str] = ()
 
+    def name(self, number: int) -> str:
+        """The last part of an image's name, which fits below it."""
+        return self.names[number].rpartition("/")[2]
+
     def where(self, number: int) -> str:
         """The split and the label of an image."""
         part = next(part for part, rows in self.splits.items() if number in rows)
@@ -315,10 +319,11 @@ def _sheets(folder: Path, listed: _Listed, odd: Sequence[Oddity]) -> list[Path]:
                 first, *others = (number[name] for name in names)
                 unlike = (i for i in others if listed.where(i) != listed.where(first))
                 picked += [first, next(unlike, others[0])]
-                captions += [f"{place}: {listed.where(i)}" for i in picked[-2:]]
+                captions += [f"{place}: {listed.where(i)}\n{listed.name(i)}" for i in picked[-2:]]
         elif one.kind in ("cropped", "small"):
             picked = [number[name] for name in one.images[:TILES]]
-            captions = ["{} x {}".format(*listed.facts[i][["width", "height"]]) for i in picked]
+            sizes = ["{} x {}".format(*listed.facts[i][["width", "height"]]) for i in picked]
+            captions = [f"{size}\n{listed.name(i)}" for size, i in zip(sizes, picked, strict=True)]
         if picked:
             tiles = np.stack([listed.tile(i) for i in picked])
             path = folder / f"{one.kind}.png"

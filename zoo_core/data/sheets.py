@@ -52,8 +52,8 @@ def write_sheet(
 ) -> list[Path]:
     """Draw uint8 (n, h, w, c) row by row into a file, or into as many as they need; their paths.
 
-    Captions are below the images; one that a whole row shares is beside the row. columns: as many
-    as make a square where it is None.
+    Captions are below the images, line by line; one that a whole row shares is beside the row.
+    columns: as many as make a square where it is None.
     """
     count, height, width = images.shape[:3]
     bold = ImageFont.load_default(17)
@@ -68,7 +68,7 @@ def write_sheet(
     room = (PAGE - aside - GAP, PAGE - 4 * LINE - 2 * GAP)
     if columns is None:  # otherwise a row means something, and keeps its length
         across = min(across, max(1, room[0] // (smallest + GAP)))
-    under = GAP + (CAPTION if captions else 0)
+    under = GAP + CAPTION * max((text.count("\n") + 1 for text in captions), default=0)
     # As large as one page allows; where that is too small there are several.
     on_one = (room[1] // math.ceil(count / across) - under) / height
     factor = min(scale, (room[0] // across - GAP) / width, max(on_one, smallest / width))
@@ -113,7 +113,9 @@ def _paste(sheet: Image.Image, pixels: np.ndarray, size: tuple[int, int], at: An
 
 def _caption(draw: ImageDraw.ImageDraw, text: str, width: int, at: tuple[float, float]) -> None:
     font = ImageFont.load_default(13)
-    draw.text(at, _fitted(text, width, font), INK, font=font, anchor="ma")
+    for line, part in enumerate(text.split("\n")):
+        place = (at[0], at[1] + line * CAPTION)
+        draw.text(place, _fitted(part, width, font), INK, font=font, anchor="ma")
 
 
 def _wrapped(text: str, width: float, font: Any) -> list[str]:
