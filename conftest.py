@@ -18,6 +18,7 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache, a library that prints nothing by itself, and torch's random numbers;
     pytest-randomly seeds random and numpy."""
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZOO_CONFIG", str(tmp_path / "config"))
     # A command that a test runs in this process sets up printing, for good.
     monkeypatch.setattr("zoo_core.io.console._shown", False)
     monkeypatch.setattr("zoo_core.io.console._quiet", False)

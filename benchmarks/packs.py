@@ -87,7 +87,7 @@ def train(data: Any, steps: int) -> None:
 def evaluate(data: Any) -> None:
     import zoo
     from zoo_core.spec.recipe import Recipe
-    from zoo_core.use.predict import measure_model
+    from zoo_core.use.evaluate import measure_model
 
     model = zoo.load(next((Path(os.environ["ZOO_CACHE"]) / "runs").glob("mlp-*")))
     measure_model(model.zoo.entry, model, model.zoo.preprocess, data, Recipe(), split="train")

@@ -30,7 +30,7 @@ from zoo_core.weights.manifest import all_weights, is_packaged
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PICTURES = ("samples", "reconstructions", "latent")
+PICTURES = {"samples": "samples", "reconstructions": "task-reconstructions", "latent": "task-codes"}
 LARGEST = 200_000  # bytes of a plot that is kept
 
 GENERATIVE = {  # column -> figures of the test set, the first that is there; digits after the point
@@ -135,8 +135,10 @@ def classifies(document: dict[str, Any]) -> bool:
 
 def distance(run: Path, classifier: str) -> dict[str, object]:
     """The feature distance, with the classifier named by what it is and not by where it lies."""
+    from zoo_generate.distance import feature_distance
+
     from zoo_core.data.datasets import open_dataset
-    from zoo_core.use.generate import feature_distance, load_sampler
+    from zoo_core.use.generate import load_sampler
     from zoo_core.weights.references import locate
 
     source, located = load_sampler(str(run.absolute()))
@@ -149,8 +151,8 @@ def keep_pictures(run: Path, path: Path) -> None:
     """The plots of a report as WebP, small enough to be read on a page."""
     from PIL import Image
 
-    for name in PICTURES:
-        source = run / "pictures" / f"{name}.png"
+    for name, file in PICTURES.items():
+        source = run / "pictures" / f"{file}.png"
         if not source.exists():
             continue
         kept = path.with_name(f"{path.stem}-{name}.webp")

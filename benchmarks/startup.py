@@ -34,6 +34,7 @@ def zoo_models():
             target="zoo_made_{number}.model:Model",
             summary="Generated for a benchmark",
             config={{"hidden": (512, 256), "dropout": 0.1}},
+            ranges={{"hidden": (1, 65_536)}},
             parameters=1_000_000,
             recipes={{"paper": zoo.Recipe(lr=1e-4), "default": zoo.Recipe(lr=1e-3)}},
         )

@@ -35,8 +35,9 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "attention check_data compute_features create evaluate features_of generate info list_models "
-    "list_weights load open_dataset predict pretrained_tensors resume sweep train tune"
+    "attention check_data compute_features create disable_plugin enable_plugin evaluate "
+    "features_of generate info list_models list_weights load open_dataset predict "
+    "pretrained_tensors resume sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"

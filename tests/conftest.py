@@ -48,6 +48,7 @@ def zoo_command(tmp_path: Path) -> Zoo:
         *arguments: str, status: int = 0, timeout: float = 300, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         own = {"ZOO_CACHE": str(tmp_path / "cache"), "ZOO_MANIFEST": str(tmp_path / "own.json")}
+        own |= {"ZOO_CONFIG": str(tmp_path / "config")}
         done = subprocess.run(
             [sys.executable, "-m", "zoo", *arguments],
             capture_output=True,

@@ -67,7 +67,7 @@ def test_create_explains_what_it_cannot_build():
     assert caught.value.hint == "did you mean num_classes?"
     with pytest.raises(zoo.ZooError, match="cannot be built with these options: .*too few"):
         zoo.create("cnn", image_size=2)
-    with pytest.raises(zoo.ZooError, match="building model 'cnn' raised TypeError"):
+    with pytest.raises(zoo.ZooError, match="channels must be a list of at most 100 whole numbers"):
         zoo.create("cnn", channels="wide")
 
 
@@ -101,7 +101,7 @@ def test_a_target_that_does_not_exist_is_the_plugins_fault(monkeypatch, plugin_s
 @pytest.mark.parametrize("value", [0, -1, None, 1.5, True, "ten"])
 @pytest.mark.parametrize("option", ["num_classes", "in_channels", "image_size"])
 def test_shapes_are_whole_numbers_whatever_the_model(option, value):
-    with pytest.raises(zoo.ZooError, match=f"{option} must be a whole number of at least 1"):
+    with pytest.raises(zoo.ZooError, match=f"{option} must be a whole number, 1 to "):
         zoo.create("mlp", **{option: value})
 
 

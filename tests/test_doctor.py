@@ -5,12 +5,16 @@ import json
 import pytest
 from hub.loopback import Hub
 
+import zoo
 from zoo_core import doctor
+from zoo_core.spec.plugins import load_plugins
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
-    """Tests that want a hub start one."""
+    """Tests that want a hub start one. One plugin is enough to try."""
+    load_plugins()  # all of them, for the tests that come later in this process
+    monkeypatch.setenv("ZOO_PLUGINS", "cnn")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
@@ -97,24 +101,36 @@ def test_a_manifest_that_cannot_be_read(examined, tmp_path):
     assert str(tmp_path / "own.json") in listed[1]["words"]
 
 
-def test_plugins_that_failed_are_named(zoo_command, plugin_site):
-    done = zoo_command("doctor", "--json", "--offline", status=1, PYTHONPATH=str(plugin_site))
+def test_plugins_that_failed_are_named_and_how_to_disable_them(zoo_command, plugin_site):
+    env = {"PYTHONPATH": str(plugin_site), "ZOO_PLUGINS": "cnn,exits,clash,too-new"}
+    done = zoo_command("doctor", "--json", "--offline", status=1, **env)
     told = [f for f in json.loads(done.stdout)["findings"] if f["about"] == "plugins"]
-    assert told[0]["state"] == "ok" and len(told) > 1
+    assert told[0]["state"] == "ok" and len(told) == 5  # clash is the id of two
     assert all(one["state"] == "problem" for one in told[1:])
+    assert all("zoo plugins disable " in one["hint"] for one in told[1:])
+
+
+def test_a_plugin_that_a_person_disabled_is_a_note(examined, monkeypatch, tmp_path):
+    monkeypatch.delenv("ZOO_PLUGINS")
+    others = {record.id for record in load_plugins().records} - {"builtin", "cnn"}
+    monkeypatch.setenv("ZOO_DISABLE_PLUGINS", ",".join(others))
+    zoo.disable_plugin("cnn")
+    _, note = examined("--offline")["plugins"]
+    assert note["state"] == "note" and "zoo plugins enable cnn" in note["words"]
 
 
 def test_a_torch_that_cannot_be_imported(zoo_command, tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('libgomp is missing')")
-    done = zoo_command("doctor", "--json", "--offline", status=1, PYTHONPATH=str(tmp_path))
+    env = {"PYTHONPATH": str(tmp_path), "ZOO_PLUGINS": "cnn"}
+    done = zoo_command("doctor", "--json", "--offline", status=1, **env)
     (torch,) = [f for f in json.loads(done.stdout)["findings"] if f["about"] == "torch"]
     assert "libgomp is missing" in torch["words"]
 
 
 def test_how_idle_threads_wait_is_shown_and_a_persons_own_choice_stays(zoo_command):
     def told(**env):
-        done = zoo_command("doctor", "--json", "--offline", **env)
+        done = zoo_command("doctor", "--json", "--offline", ZOO_PLUGINS="cnn", **env)
         found = json.loads(done.stdout)["findings"]
         return next(one["words"] for one in found if one["about"] == "threads")
 

@@ -89,7 +89,11 @@ def test_filters(models, filters, names):
 
 @pytest.mark.parametrize(
     ("sort", "name", "package"),
-    [("augmentation", "trivial", "zoo-augment"), ("command", "features", "zoo-frozen")],
+    [
+        ("augmentation", "trivial", "zoo-augment"),
+        ("command", "features", "zoo-frozen"),
+        ("command", "generate", "zoo-generate"),
+    ],
 )
 def test_a_name_of_a_package_that_is_not_installed_says_which_package_has_it(sort, name, package):
     with pytest.raises(UnknownName, match=f"no {sort} '{name}'") as caught:

@@ -10,7 +10,7 @@ from support import ROOT, environment
 
 import zoo
 from zoo_core.publish.publish import shipped
-from zoo_core.use.predict import measure
+from zoo_core.use.evaluate import measure
 
 OURS = {path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml")}
 WEIGHTS = [weights for weights in shipped() if weights.distribution in OURS]

@@ -1,6 +1,8 @@
 """The one safetensors writer and reader."""
 
 import hashlib
+import io
+import os
 
 import numpy as np
 import pytest
@@ -56,3 +58,33 @@ def test_a_file_in_memory_is_read_as_strictly_as_one_on_the_disk():
     assert tensors.read(data)["a"].tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="bytes of tensors instead of"):
         tensors.read(data + b"x")
+
+
+@pytest.mark.parametrize("copied", [0, 100, 1 << 20])
+def test_what_is_hashed_is_what_is_given(tmp_path, monkeypatch, copied):
+    """Mapped, copied in many parts, copied in one."""
+    path = tmp_path / "x.safetensors"
+    wanted = tensors.write(path, ARRAYS)
+    monkeypatch.setattr(tensors, "COPIED", copied and 1 << 20)
+    monkeypatch.setattr(tensors, "CHUNK", copied or 1)
+    with path.open("rb") as file:
+        content, digest = tensors.contents(file)
+    assert digest == wanted == hashlib.sha256(content).hexdigest()
+    found = tensors.arrays_in(content, tensors.header_in(content))
+    assert all(np.array_equal(found[name], array) for name, array in ARRAYS.items())
+    found["columns"] += 1
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path):
+    class Shrinking(io.FileIO):
+        def readinto(self, part):
+            os.truncate(self.name, 10)
+            return super().readinto(part)
+
+    tensors.write(tmp_path / "x.safetensors", ARRAYS)
+    with (
+        Shrinking(tmp_path / "x.safetensors") as file,
+        pytest.raises(OSError, match="it became shorter while it was read"),
+    ):
+        tensors.contents(file)

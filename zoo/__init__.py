@@ -22,14 +22,10 @@ from zoo._lazy import lazy
 from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from zoo_core.api import attention as attention
     from zoo_core.api import compute_features as compute_features
     from zoo_core.api import create as create
-    from zoo_core.api import evaluate as evaluate
-    from zoo_core.api import generate as generate
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
-    from zoo_core.api import predict as predict
     from zoo_core.api import resume as resume
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
@@ -68,6 +64,8 @@ if TYPE_CHECKING:
     from zoo_core.spec.answers import Figure as Figure
     from zoo_core.spec.answers import NumberAnswers as NumberAnswers
     from zoo_core.spec.answers import Targets as Targets
+    from zoo_core.spec.discovery import disable_plugin as disable_plugin
+    from zoo_core.spec.discovery import enable_plugin as enable_plugin
     from zoo_core.spec.entries import AugmentationEntry as AugmentationEntry
     from zoo_core.spec.entries import CommandEntry as CommandEntry
     from zoo_core.spec.entries import DatasetEntry as DatasetEntry
@@ -93,8 +91,12 @@ if TYPE_CHECKING:
     from zoo_core.train.learner import Position as Position
     from zoo_core.train.loop import Loop as Loop
     from zoo_core.train.runner import Result as Result
+    from zoo_core.use.evaluate import evaluate as evaluate
     from zoo_core.use.generate import Generator as Generator
+    from zoo_core.use.generate import generate as generate
     from zoo_core.use.load import load as load
+    from zoo_core.use.predict import attention as attention
+    from zoo_core.use.predict import predict as predict
     from zoo_core.weights.listing import list_weights as list_weights
 
 __getattr__, __dir__, __all__ = lazy(globals(), "__version__")

@@ -1,6 +1,6 @@
 """`python -m zoo` is the same as `zoo`."""
 
-from zoo_core.cli.main import main
+from zoo_core.cli.start import main
 
 if __name__ == "__main__":
     main()

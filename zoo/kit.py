@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from zoo_core.data.features import find_features as find_features
     from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.loader import Loader as Loader
+    from zoo_core.data.sheets import write_sheet as write_sheet
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress
@@ -61,6 +62,9 @@ if TYPE_CHECKING:
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.spec.settings import parse_settings as parse_settings
+    from zoo_core.use.generate import load_sampler as load_sampler
+    from zoo_core.use.load import as_input as as_input
+    from zoo_core.use.load import capability as capability
     from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(globals())

@@ -1,8 +1,8 @@
-"""The functions behind the public names of `zoo`: what the command line does, from Python."""
+"""Functions of `zoo`: models by name, training and searching. Those that use a model: use/."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,8 @@ from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import find_models, registry
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from zoo_core.train.runner import Result
     from zoo_core.tune.tuning import SearchResult
-    from zoo_core.use.predict import Attention, Predictions
 
 
 def list_models(
@@ -222,80 +219,3 @@ def compute_features(
     data, recipe = open_data(entry, recipe, named_or(dataset, entry.dataset), display.say)
     job = build_job(entry, recipe, data, display, device=device)
     return list(job.trainer.prepare(job))
-
-
-def attention(run: Any, image: Any, *, device: str = "auto") -> Attention:
-    """Where a transformer looks in one image, layer by layer and head by head.
-
-        seen = zoo.attention("nano_vit_p4.cifar10", "cat.jpg")   # a notebook draws it
-        seen.draw("cat.png", heads=True)
-        seen.maps                                                # (layers, heads, rows, columns)
-
-    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. image: one,
-    as `zoo.predict` takes it.
-    """
-    from zoo_core.use.predict import attention_of
-
-    return attention_of(run, image, device=device)
-
-
-def evaluate(
-    run: str | Path,
-    dataset: Any = "",
-    *,
-    split: str = "test",
-    options: Mapping[str, Any] | None = None,
-    device: str = "auto",
-) -> dict[str, Any]:
-    """Loss, accuracy, accuracy per class and confusion matrix of a run or of weights.
-
-    A model with another task has that task's figures, and the accuracy only if it classifies. A
-    folder without train and test folders is measured whole. options: of the data.
-    """
-    from zoo_core.use.predict import evaluate_run
-
-    return evaluate_run(run, dataset, split=split, options=options, device=device)
-
-
-def generate(
-    run: Any, count: int = 64, *, condition: str = "", seed: int = 0, device: str = "auto"
-) -> np.ndarray:
-    """Samples of a generative model: uint8 (count, height, width, channels).
-
-    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. condition:
-    the class to draw, for a model that is told one; otherwise all classes in turn. The same seed
-    gives the same samples.
-    """
-    from zoo_core.use.generate import load_sampler, sampler_of
-    from zoo_core.use.load import loaded
-
-    named = isinstance(run, str | Path)
-    source = load_sampler(run, device=device)[0] if named else sampler_of(loaded(run, None, device))
-    return source.sample(count, seed, condition).images
-
-
-def predict(
-    run: Any, images: Any, *, top: int = 5, strict: bool = False, device: str = "auto"
-) -> Predictions:
-    """The most likely classes of images.
-
-        zoo.predict("cnn", "cat.jpg")[0].classes
-        zoo.predict(model, ["https://example.org/dog.png", "holiday/", request.body])
-
-    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. images: one
-    image or several. An image is a path, an address (http, https), the bytes of an image file, a
-    file opened with "rb", a PIL image, or a uint8 array (h, w, c); a folder, or an array of four
-    dimensions, is several. Of several, those that cannot be read are in `left_out` of the result;
-    strict: they are an error.
-    """
-    from zoo_core.use.predict import predict_images
-
-    one = (str, Path, bytes, bytearray, memoryview)
-    if isinstance(images, one) or hasattr(images, "read"):
-        several = False
-    elif hasattr(images, "ndim"):  # an array, which can be iterated even where it is one image
-        several = images.ndim == 4
-    else:
-        several = isinstance(images, Iterable)
-    given = list(images) if several else [images]
-    return predict_images(run, given, top=top, strict=strict, device=device)

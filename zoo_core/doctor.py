@@ -12,17 +12,21 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 from zoo_core import __version__
 from zoo_core.io.console import size
-from zoo_core.io.errors import SourceUnavailable
+from zoo_core.io.errors import HubError, SourceUnavailable
 from zoo_core.io.files import cache_dir, cache_root, caches, user_manifest
 from zoo_core.io.process import CALM, WAITING
 from zoo_core.io.targets import EXTRAS, describe, import_target, install_hint
 from zoo_core.runs.run import runs_root
-from zoo_core.spec.plugins import load_plugins
+from zoo_core.spec.discovery import BUILTIN, disabled_plugins, find_plugins
+from zoo_core.spec.guard import leave_out
+from zoo_core.spec.plugins import in_words, load_plugins
+from zoo_core.spec.probe import Probed, probe
 from zoo_core.weights.manifest import all_weights, packaged_file
 
 LITTLE = 2 << 30  # bytes of disk; CIFAR-10 with its archive takes a sixth of it
@@ -49,17 +53,34 @@ def examine(*, network: bool = True) -> Iterator[Diagnosis]:
 
 
 def _plugins() -> Iterator[Diagnosis]:
-    records = load_plugins().records
-    loaded = [record for record in records if record.state == "ok"]
+    """Each plugin in a process of its own; then here those that do no harm."""
+    installed = find_plugins()
+    tried = [record for record in installed if record.state == "ok" and record.id != BUILTIN]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = {r.id: probed for r, probed in zip(tried, pool.map(probe, tried), strict=True)}
+    excluded = os.environ.get("ZOO_DISABLE_PLUGINS", "")
+    deadly = [plugin for plugin, probed in found.items() if probed.deadly]
+    os.environ["ZOO_DISABLE_PLUGINS"] = ",".join([excluded, *deadly])
+    try:
+        loaded = [record for record in load_plugins().records if record.state == "ok"]
+    finally:
+        os.environ["ZOO_DISABLE_PLUGINS"] = excluded
     models = sum(len(record.entries("models")) for record in loaded)
     if models:
         yield Diagnosis("plugins", "ok", f"{len(loaded)} loaded, {models} models")
     else:
         yield Diagnosis("plugins", "note", "no plugin brings a model", install_hint("zoo-cnn"))
-    for record in records:
-        if record.state not in ("ok", "disabled"):
-            words = f"{record.id} ({record.distribution}) is {record.state}: {record.reason}"
-            yield Diagnosis("plugins", "problem", words, "zoo plugins --traceback shows where")
+    for record in installed:
+        words = f"it is {record.state}: {record.reason}" if record.state != "ok" else ""
+        probed = found.get(record.id, Probed(words))
+        hint = leave_out(record.id)
+        if not probed.deadly:
+            hint = f"zoo plugins --traceback shows where; {hint}"
+        if record.state == "disabled":
+            if record.id in disabled_plugins():
+                yield Diagnosis("plugins", "note", f"{in_words(record)} is off: {record.reason}")
+        elif probed.words:
+            yield Diagnosis("plugins", "problem", f"{in_words(record)}: {probed.words}", hint)
 
 
 def _extras() -> Iterator[Diagnosis]:
@@ -135,13 +156,13 @@ def _clients() -> Iterator[Diagnosis]:
 
 def _hub() -> Diagnosis:
     from zoo_core.io.net import check_reachable
-    from zoo_core.weights.repository import endpoint, offline
+    from zoo_core.weights.hub import endpoint, offline
 
     if offline():
         return Diagnosis("hub", "note", "not asked, because HF_HUB_OFFLINE is set")
     try:
         check_reachable(endpoint())
-    except SourceUnavailable as error:
+    except (SourceUnavailable, HubError) as error:
         hint = "weights in packages and in the cache load without it"
         if os.environ.get("HF_ENDPOINT"):
             hint += "; HF_ENDPOINT chooses the hub"
@@ -153,7 +174,7 @@ def _hub() -> Diagnosis:
         return Diagnosis("hub", "ok", words, "hf auth login, to publish")
     try:
         name = HfApi(endpoint=endpoint()).whoami()["name"]
-    except Exception as error:  # of three libraries, see weights/repository.py
+    except Exception as error:  # of three libraries, see weights/hub.py
         words = f"{endpoint()} does not accept your token: {describe(error)[:200]}"
         hint = "hf auth login; a bad token blocks public weights too"
         return Diagnosis("hub", "problem", words, hint)

@@ -121,9 +121,7 @@ def test_samples_without_a_name_never_take_the_place_of_others(trained, zoo_here
 
 def test_the_sheet_says_its_seed(trained, zoo_there, monkeypatch):
     titles = []
-    monkeypatch.setattr(
-        "zoo_core.data.sheets.write_sheet", lambda *a, **how: titles.append(how) or []
-    )
+    monkeypatch.setattr("zoo.kit.write_sheet", lambda *a, **how: titles.append(how) or [])
     for more in ((), ("--class", "ring")):
         zoo_there("generate", run_of(trained, "acgan"), "--n", "2", "--seed", "7", *more)
     assert [how["title"] for how in titles] == [
@@ -258,11 +256,11 @@ def test_a_strangers_generator_is_used_as_ours_are(tmp_path):
 def test_a_report_shows_samples_reconstructions_and_codes(trained):
     run = Path(run_of(trained, "vae_cluster"))
     text = (run / "report.md").read_text()
-    for name in ("samples.png", "samples-001.png", "reconstructions.png", "latent.png"):
+    for name in ("samples.png", "samples-001.png", "task-reconstructions.png", "task-codes.png"):
         assert f"pictures/{name})" in text, name
         assert Image.open(run / "pictures" / name).size[0] > 300
     assert "own vote accuracy" in text and "reconstruction mse" in text
-    wide, high = Image.open(run / "pictures/latent.png").size
+    wide, high = Image.open(run / "pictures/task-codes.png").size
     assert wide > 1.5 * high  # by true and by predicted class
 
 

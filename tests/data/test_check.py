@@ -13,7 +13,7 @@ import zoo
 from zoo_core.data import packs
 from zoo_core.data.check import ALIKE, alike
 from zoo_core.data.images import Form
-from zoo_core.data.packs import Pack, facts_of
+from zoo_core.data.packs import Pack, facts_of, look
 
 
 @pytest.fixture(autouse=True)
@@ -209,7 +209,7 @@ def test_nothing_is_decoded_again_where_a_pack_has_the_facts(photos, monkeypatch
     def refuse(*arguments):
         raise AssertionError("an image is decoded")
 
-    monkeypatch.setattr(packs.Pack, "_row", refuse)
+    monkeypatch.setattr(packs.Pack, "_decode", refuse)
     assert zoo.check_data(photos).ok
     assert sorted((photos.parent / "cache" / "packs").glob("*.safetensors")) == before
 
@@ -223,6 +223,14 @@ def test_the_look_of_an_image_does_not_depend_on_the_form_of_its_pack(photos):
     looks = [Pack("x", listed, form).facts(print)["look"].astype(int) for form in forms]
     assert max(abs(look - looks[0]).max() for look in looks) <= 1
     assert len(facts_of(Pack("x", listed, Form(9, 1)), print)) == len(listed)
+
+
+@pytest.mark.parametrize("shape", [(1600, 1200), (700, 500), (300, 900)])
+def test_a_large_image_looks_as_its_small_copy_does(shape):
+    noise = np.random.default_rng(0).normal(0, 25, (shape[1], shape[0], 3))
+    large = Image.fromarray((scene(7, shape) + noise).clip(0, 255).astype(np.uint8))
+    small = large.resize((96, 64), Image.Resampling.BOX)
+    assert np.corrcoef(look(large), look(small))[0, 1] > ALIKE
 
 
 def test_a_photograph_of_two_frames_is_a_jpeg(photos):

@@ -202,7 +202,7 @@ def test_grey_pictures_have_one_channel_unless_asked(tmp_path):
 
 def test_a_second_open_decodes_nothing(folder, monkeypatch):
     first, _ = opened(folder)
-    monkeypatch.setattr(packs.Pack, "_row", None)
+    monkeypatch.setattr(packs.Pack, "_decode", None)
     again, lines = opened(folder)
     assert again.digest == first.digest
     assert lines == []

@@ -102,15 +102,20 @@ def test_a_recipe_overrides_what_the_dataset_says():
     [
         ({"siez": 32}, "no option 'siez'", "did you mean size"),
         ({"stored_size": 32}, "no option 'stored_size'", "size"),
-        ({"size": 0}, "size must be a whole number, 1 to 16384, not 0", ""),
-        ({"size": "32"}, "size must be a whole number, 1 to 16384, not '32'", ""),
-        ({"size": 10**9}, "size must be a whole number, 1 to 16384, not 1000000000", ""),
+        ({"size": 0}, "size must be a whole number, 1 to 4096, not 0", ""),
+        ({"size": "32"}, "size must be a whole number, 1 to 4096, not '32'", ""),
+        ({"size": 10**9}, "size must be a whole number, 1 to 4096, not 1000000000", ""),
         ({"channels": 10**9}, "channels must be a whole number, 1 to 64, not 1000000000", ""),
-        ({"resize": 10**9}, "resize must be a whole number, 0 to 16384, not 1000000000", ""),
+        ({"resize": 10**9}, "resize must be a whole number, 0 to 4096, not 1000000000", ""),
         ({"channels": 2}, "3 channels cannot become 2", ""),
         ({"mean": (0.1, 0.2)}, "mean has 2 numbers for 3 channels", ""),
         ({"mean": "0.5"}, "mean must be one number for each channel", ""),
-        ({"std": (0.0,)}, "std must be above 0", ""),
+        ({"std": (0.0,)}, "std must be one number for each channel, 1e-05 to 1000", ""),
+        ({"std": (1e-300,)}, "std must be one number for each channel, 1e-05 to 1000", ""),
+        ({"std": (10**400,)}, "std must be one number for each channel, 1e-05 to 1000", ""),
+        ({"mean": (1e300,)}, "mean must be one number for each channel, -1000 to 1000", ""),
+        ({"size": 3000}, "images have 27,000,000 numbers; at most 16,777,216 are allowed", ""),
+        ({"resize": 3000}, "images have 27,000,000 numbers; at most 16,777,216 are allowed", ""),
         ({"mean": (float("nan"),)}, "mean must be one number for each channel", ""),
         ({"size": 32, "resize": 31}, "resize must be at least the size, 32", ""),
         ({"resize": 40.0}, "resize must be a whole number", ""),
@@ -128,6 +133,17 @@ def test_a_record_must_be_complete_and_known():
         Preprocess.from_dict({"size": 32, "channels": 3})
     with pytest.raises(OptionError, match="no option 'crop'"):
         Preprocess.from_dict({"size": 32, "channels": 3, "mean": [0], "std": [1], "crop": 1})
+
+
+def test_few_large_images_are_measured_together():
+    plain = {"mean": [0.5], "std": [0.5]}
+    record = {"size": 2364, "channels": 3, **plain}
+    assert Preprocess.from_dict(record).at_once == 1
+    assert Preprocess.from_dict({**record, "size": 224}).at_once == 111
+    stored = {"size": 32, "channels": 1, "stored_size": 4096, "stored_channels": 3, **plain}
+    assert Preprocess.from_dict(stored).at_once == 1
+    with pytest.raises(OptionError, match="stored images have .* numbers"):
+        Preprocess.from_dict({**stored, "stored_channels": 64, "channels": 64})
 
 
 def test_an_array_that_is_no_picture_is_refused():

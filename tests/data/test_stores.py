@@ -15,8 +15,9 @@ from torch import nn
 from zoo_core.data import loader as loaders
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
-from zoo_core.data.packs import FACTS, kept_packs
+from zoo_core.data.packs import FACTS, kept_packs, mapped
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io.blocks import BLOCK
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError
 from zoo_core.torch.backbones import FrozenModel
@@ -168,7 +169,7 @@ def test_what_does_not_fit_the_disk_is_decoded_at_every_use_and_that_is_said(pho
 
 def test_a_pack_is_decoded_once_and_again_when_the_decoding_changes(photos, monkeypatch):
     opened(photos, "packed")
-    monkeypatch.setattr("zoo_core.data.packs.Pack._row", None)  # nobody calls it
+    monkeypatch.setattr("zoo_core.data.packs.Pack._decode", None)  # nobody calls it
     opened(photos, "packed")
     opened(photos, "memory")
     monkeypatch.setattr("zoo_core.data.packs.VERSION", 99)
@@ -190,6 +191,20 @@ def test_damage_in_a_pack_is_repaired_when_it_is_read_into_memory(photos):
     assert pack.verify() == "ok"
 
 
+def test_facts_stand_together_so_that_a_start_reads_no_pixels(tmp_path):
+    folder = tmp_path / "many" / "one"
+    folder.mkdir(parents=True)
+    for number in range(BLOCK + 3):
+        Image.new("L", (4, 4), number % BLOCK).save(folder / f"{number:03d}.png")
+    opened(folder.parent, "packed")
+    first, last = mapped(kept_packs()[0].path)
+    for count, (facts, pixels) in ((BLOCK, first), (3, last)):
+        assert not pixels.flags.writeable  # or a pack larger than the memory could not be mapped
+        assert facts.shape == (count,) and facts.flags.c_contiguous
+        assert pixels.ctypes.data == facts.ctypes.data + facts.nbytes
+    assert (last[1] == np.array([[0], [1], [2]])).all()
+
+
 def test_a_truncated_pack_is_never_mapped(photos):
     expected = opened(photos, "packed")[0].train.images[:]
     (pack,) = kept_packs()
@@ -199,8 +214,10 @@ def test_a_truncated_pack_is_never_mapped(photos):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks")
-@pytest.mark.parametrize("store", ["packed", "direct"])
-@pytest.mark.parametrize("count", [3, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("store", "count"),
+    [("packed", 3), *(pytest.param(s, 50, marks=pytest.mark.slow) for s in ("packed", "direct"))],
+)
 def test_killed_while_packing_or_training_it_ends_with_the_same_bytes(
     photos, tmp_path, store, count
 ):

@@ -16,8 +16,9 @@ import hashlib
 import json
 import re
 import socket
+import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -40,6 +41,10 @@ class Fault:
     length: bool = True  # and say its own length; False: the length of the right one
     wait: Callable[[], object] | None = None  # called before the answer
     redirect: str = ""  # to this origin
+    headers: Mapping[str, str | None] = field(default_factory=dict)  # instead of its own; None: out
+    pieces: Callable[[bytes], Iterable[bytes]] | None = None  # send the body so, for ever perhaps
+    reset: bool = False  # and then break the connection as a crash does
+    raw: bytes = b""  # instead of any answer
     times: int = 1_000_000
 
 
@@ -145,15 +150,31 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        if self.fault and self.fault.raw:
+            self.close_connection = True
+            self.wfile.write(self.fault.raw)
+            return
         self.send_response(status)
         length, fault = len(body), self.fault
-        if fault and fault.change and self.command == "GET":
+        if fault and fault.change and self.command != "HEAD":
             body = fault.change(body)
             length = len(body) if fault.length else length
-        for name, value in ({"Content-Length": str(length)} | (headers or {})).items():
-            self.send_header(name, value)
+        own = {"Content-Length": str(length)} | (headers or {})
+        told: dict[str, str | None] = {**own, **(fault.headers if fault else {})}
+        for name, value in told.items():
+            if value is not None:
+                self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":
+            return
+        if fault and fault.pieces:
+            self.close_connection = True
+            for piece in fault.pieces(body):  # until the client goes
+                self.wfile.write(piece)
+            if fault.reset:
+                now = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+                self.connection.close()
             return
         if fault and fault.drop_after >= 0:
             self.wfile.write(body[: fault.drop_after])

@@ -64,9 +64,9 @@ def entry(**changes: Any) -> Weights:
 
 
 def on_disk(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder that means something: no locks, no remembered digests."""
+    """Every file below a folder that means something: no locks."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix != ".lock" and path.parent.name != "checked"
+        if path.is_file() and path.suffix != ".lock"
     }

@@ -6,6 +6,7 @@ folder that is a hub, and on the Hub. The digest is right unless the digest is w
 
 import hashlib
 import io
+import itertools
 import json
 import os
 import shutil
@@ -13,13 +14,17 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
 from hub.parts import NAME, REFERENCE, altered, join_file, on_disk, split_file
 
 import zoo
 from zoo_core.io.errors import UnknownName, WeightsError
 from zoo_core.io.tensors import to_bytes
 from zoo_core.publish.publish import plan
+from zoo_core.spec.framework import check_options, framework_of
+from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.weights.repository import Folder
+from zoo_core.weights.verify import read_tensors, spec_of
 
 
 def edit(data, change):
@@ -122,7 +127,7 @@ def told(data, part, **changes):
     """The file that says something else about its model."""
     header, body = split_file(data)
     about = json.loads(header["__metadata__"]["zoo"])
-    about[part].update(changes)
+    about.update(changes) if part == "all" else about[part].update(changes)
     header["__metadata__"]["zoo"] = json.dumps(about)
     return join_file(header, body)
 
@@ -171,7 +176,7 @@ BAD = {
     "infinity": (lambda d: numbers(d, -np.inf), "not finite"),
     "pickle": (lambda d: b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00c", "it is a pickle"),
     "zip": (zipped, "it is a zip archive"),
-    "html": (lambda d: b"<!DOCTYPE html><html>Not found</html>", "it is a web page"),
+    "html": (lambda d: b"<!DOCTYPE html><html>Not found</html>", "is a web page"),
     "lfs_pointer": (lambda d: b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\n",
                     "pointer of Git LFS"),
     "no_tensors_at_all": (lambda d: join_file({}, b""), "missing|does not say"),
@@ -209,7 +214,22 @@ def test_bad_file(name, run, hub, tmp_path):
 @pytest.mark.parametrize(
     ("part", "changes", "words"),
     [
-        ("preprocess", {"std": [0.0]}, "preprocess: std must be above 0"),
+        ("preprocess", {"std": [0.0]}, "preprocess: std must be one number for each channel"),
+        ("preprocess", {"std": [1e-300]}, "preprocess: std must be one number for each channel"),
+        ("preprocess", {"mean": [1e300]}, "preprocess: mean must be one number for each channel"),
+        ("preprocess", {"size": 50_000}, "size must be a whole number, 1 to 4096"),
+        ("preprocess", {"size": 3000}, "images have 27,000,000 numbers"),
+        ("preprocess", {"stored_size": 20_000}, "stored_size must be a whole number, 1 to 4096"),
+        ("preprocess", {"channels": 10**9, "mean": [0.5]}, "channels must be a whole number"),
+        ("preprocess", {"size": 7}, "model.image_size is 32, but preprocess.size is 7"),
+        ("preprocess", {"size": 1024}, "model.image_size is 32, but preprocess.size is 1024"),
+        ("preprocess", {"channels": 1, "mean": [0.5], "std": [0.5]}, "model.in_channels is 3"),
+        ("all", {"classes": ["a", "b"]}, "it names 2 classes or numbers, and its model has 10"),
+        ("all", {"classes": list("abcdefghijk")}, "it names 11 classes or numbers"),
+        ("config", {"image_size": 2**31}, "image_size must be a whole number, 1 to 4096"),
+        ("config", {"num_classes": 10**12}, "num_classes must be a whole number, 1 to 65536"),
+        ("config", {"hidden": [10**12]}, "hidden must be a list of at most 100 whole numbers"),
+        ("config", {"hidden": [1] * 101}, "hidden must be a list of at most 100 whole numbers"),
         ("preprocess", {"interpolation": "magic"}, "interpolation"),
         ("preprocess", {"blur": 3}, "preprocess has no option 'blur'"),
         ("config", {"depth": 3}, "has no option 'depth'"),
@@ -218,8 +238,65 @@ def test_bad_file(name, run, hub, tmp_path):
 def test_what_a_file_says_of_itself_is_the_files_fault(run, tmp_path, part, changes, words):
     path = tmp_path / "alone.safetensors"
     path.write_bytes(told(run.model_file.read_bytes(), part, **changes))
-    with pytest.raises(WeightsError, match=f"alone.safetensors cannot be used: .*{words}"):
+    with pytest.raises(WeightsError, match=rf"alone\.safetensors cannot be used: .*{words}"):
         zoo.load(path)
+
+
+def test_building_stops_once_there_are_more_tensors_than_the_file_can_fill():
+    """A range admits what a network of a plugin takes for ever to make."""
+    made = 0
+
+    class Endless(torch.nn.Module):
+        def __init__(self, layers=()):
+            super().__init__()
+            nonlocal made
+            for made in itertools.count(1):
+                self.add_module(str(made), torch.nn.Linear(1, 1) if layers else torch.nn.ReLU())
+
+    trainer = TorchTrainer()
+    for layers in (True, False):
+        trainer.build = lambda entry, config, layers=layers: Endless(layers)
+        with pytest.raises(WeightsError, match="more than 1,016 tensors and layers"):
+            spec_of(trainer, zoo.info("mlp"), {}, 2)
+        assert made <= 1017
+    trainer.build = lambda entry, config: torch.nn.Linear(2, 3)
+    assert spec_of(trainer, zoo.info("mlp"), {}, 2).keys() == {"weight", "bias"}
+
+
+def test_the_shapes_of_a_numpy_model_take_no_memory():
+    import tracemalloc
+
+    entry = zoo.info("fcn_numpy")
+    config = check_options(entry, {"hidden": (65_536,), "image_size": 1024})
+    tracemalloc.start()
+    spec = framework_of(entry).tensor_spec(entry, config)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert spec["layers.1.weight"] == ((65_536, 1024**2), "float32") and peak < 1 << 20
+
+
+def test_one_file_does_not_mix_floats(numpy_run, tmp_path):
+    """A float16 tensor that is called bfloat16 has the right size, and other numbers."""
+    about = split_file(numpy_run.model_file.read_bytes())[0]["__metadata__"]["zoo"]
+    arrays = {n: a.astype(np.float16) for n, a in read_tensors(numpy_run.model_file).items()}
+    path = tmp_path / "half.safetensors"
+    path.write_bytes(to_bytes(arrays, about))
+    zoo.load(path)
+    header, body = split_file(path.read_bytes())
+    next(record for name, record in header.items() if "bias" in name)["dtype"] = "BF16"
+    path.write_bytes(join_file(header, body))
+    with pytest.raises(WeightsError, match="mixes bfloat16 and float16, and its model does not"):
+        zoo.load(path)
+
+
+def test_outputs_that_nobody_can_read_are_the_weights_fault(run, tmp_path):
+    """All numbers of a file can be finite, and what a model computes from them is not."""
+    arrays = {n: np.full_like(a, 3e38) for n, a in read_tensors(run.model_file).items()}
+    about = split_file(run.model_file.read_bytes())[0]["__metadata__"]["zoo"]
+    path = tmp_path / "huge.safetensors"
+    path.write_bytes(to_bytes(arrays, about))
+    with pytest.raises(WeightsError, match="gives numbers that are not finite"):
+        zoo.predict(path, np.full((32, 32, 3), 255, np.uint8))
 
 
 def test_right_hash_and_wrong_size(run, hub, tmp_path):
@@ -310,8 +387,6 @@ def test_a_pipe_instead_of_a_file_does_not_hang(run, tmp_path):
 
 
 def test_what_the_zoo_writes_it_reads(tmp_path):
-    from zoo_core.weights.verify import read_tensors
-
     arrays = {"a": np.arange(6, dtype=np.float16).reshape(2, 3), "b": np.array(3, np.int64),
               "c": np.zeros((0, 4), np.float32), "d": np.array([True, False])}  # fmt: skip
     (tmp_path / "x.safetensors").write_bytes(to_bytes(arrays))

@@ -1,5 +1,9 @@
 """A hub that misbehaves: one sentence, nothing on disk, and the old copy stays."""
 
+import itertools
+import json
+import re
+import shutil
 import threading
 
 import pytest
@@ -7,9 +11,11 @@ from hub.loopback import Fault, Hub
 from hub.parts import NAME, REFERENCE, altered, files_of, on_disk
 
 import zoo
-from zoo_core.io.errors import HubError, ManifestError, UsageError, WeightsError
+from zoo_core.doctor import examine
+from zoo_core.io import net
+from zoo_core.io.errors import HubError, ManifestError, SourceUnavailable, UsageError, WeightsError
 from zoo_core.io.files import cache_dir
-from zoo_core.publish.publish import plan
+from zoo_core.publish.publish import plan, publish
 from zoo_core.use.load import answers
 
 FILE = "/model.safetensors"
@@ -31,6 +37,10 @@ def refused(reference, error, words):
     return caught.value
 
 
+def cache_clear():
+    shutil.rmtree(cache_dir("weights"))
+
+
 def test_500_is_said_and_a_later_try_works(online):
     online.faults.append(Fault("", "/", status=500, times=20))
     refused(REFERENCE, HubError, r"hub failed \(500\)")
@@ -47,7 +57,7 @@ def test_a_500_on_the_file_alone(online):
     ("status", "code", "words"),
     [
         (401, "", "there is no repository"),
-        (403, "", "you do not have the permission"),
+        (403, "", r"refuses access to it \(403\)"),
         (404, "RepoNotFound", "there is no repository"),
         (403, "GatedRepo", "is gated: you need access"),
         (404, "RevisionNotFound", "has no such revision"),
@@ -107,11 +117,164 @@ def test_wrong_bytes_of_the_right_size_are_fetched_once_more_then_refused(online
     assert len([one for one in online.log if one[0] == "GET" and FILE in one[1]]) == 2
 
 
-def test_short_bodies(online):
-    online.faults.append(Fault("GET", FILE, change=lambda data: data[:-100]))
+def fetched(hub, file=FILE):
+    return len([one for one in hub.log if one[0] == "GET" and file in one[1]])
+
+
+@pytest.mark.parametrize("file", [FILE, "/config.json"])
+@pytest.mark.parametrize("change", [lambda data: data[:-100], lambda data: data + b" " * 2_000_000])
+def test_a_wrong_size_is_fetched_once_more_then_refused(online, run, said, file, change):
+    online.faults.append(Fault("GET", file, change=change, times=1))
+    assert answers(zoo.load(REFERENCE)) == answers(zoo.load(run.path))
+    assert said()[0].endswith("; fetching it once more")
+    cache_clear()
+    online.faults[:] = [Fault("GET", file, change=change)]
+    online.log.clear()
+    words = f"{file[1:]} (has another size than the hub says|is too large: at most .* are read)"
+    refused(REFERENCE, HubError, words)
+    assert fetched(online, file) == 2
+
+
+def test_a_body_that_breaks_off(online):
+    online.faults.append(Fault("GET", FILE, change=lambda data: data[:-100], length=False))
     refused(REFERENCE, HubError, "stopped answering")
-    online.faults[:] = [Fault("GET", FILE, change=lambda data: data[:-100], length=False)]
-    refused(REFERENCE, HubError, "stopped answering")
+
+
+def test_a_web_page_in_place_of_a_file_is_called_one(online, run):
+    page = b"<!DOCTYPE html><title>Log in</title>"
+    html = {"Content-Type": "text/html"}
+    for file, name in (("/api/models/", "its answer"), ("/config.json", "config.json"),
+                       (FILE, "model.safetensors")):  # fmt: skip
+        for fault in (
+            Fault("GET", file, change=lambda _: page),
+            Fault("GET", file, change=lambda data: page.ljust(len(data))),
+            Fault("HEAD" if "." in file else "GET", file, headers=html),
+        ):
+            online.faults[:] = [fault]
+            assert "login page" in refused(REFERENCE, HubError, f"{name} is a web page").hint
+    online.faults[:] = [Fault("", "/api/models/", status=503, change=lambda _: page, headers=html)]
+    refused(REFERENCE, HubError, r"the hub failed \(503\)")
+
+
+def test_a_drip_ends(online, monkeypatch):
+    """A server that would go on for ever; of the limit, only the time is shortened."""
+    monkeypatch.setattr("zoo_core.io.net.PACE_SECONDS", 0.3)
+    sent = []
+
+    def drip(data):
+        for byte in iter(lambda: data[:1], None):
+            threading.Event().wait(0.01)
+            sent.append(byte)
+            yield byte
+
+    for file in ("/api/models/", "/config.json", FILE):
+        online.faults[:] = [Fault("GET", file, pieces=drip)]
+        online.log.clear()
+        refused(REFERENCE, HubError, "the hub is too slow: .* B in . seconds")
+        assert fetched(online, file) == 1 and len(sent) < 10_000
+
+
+def test_a_drip_over_many_connections_ends(online, monkeypatch):
+    """Each brings one byte, so that the client counts it as progress and asks again."""
+    clock = itertools.count(step=7)  # seconds; the client waits between its attempts
+    monkeypatch.setattr("zoo_core.io.net.time.monotonic", lambda: float(next(clock)))
+    online.faults.append(Fault("GET", FILE, pieces=lambda data: [data[:1]]))
+    refused(REFERENCE, HubError, "the hub is too slow")
+    assert 2 <= fetched(online) < 20
+
+
+def test_slow_is_less_than_1000_bytes_a_second_over_a_minute(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("zoo_core.io.net.time.monotonic", lambda: now[0])
+
+    def come(size, seconds):
+        pace = net.Pace("it")
+        for _ in range(seconds):
+            now[0] += 1
+            pace.reached(pace.total + size)
+
+    come(1000, 600)
+    come(0, 60)
+    come(10, 60)
+    with pytest.raises(SourceUnavailable, match="it is too slow: 54.9 kB in 61 seconds"):
+        come(900, 600)
+
+
+def test_an_endless_answer_ends(online):
+    def endless(data):
+        yield data
+        while True:
+            yield bytes(65_536)
+
+    closed = {"Content-Length": None, "Connection": "close"}
+    for file in ("/config.json", FILE):
+        online.faults[:] = [Fault("GET", file, headers=closed, pieces=endless)]
+        refused(REFERENCE, HubError, f"{file[1:]} is too large: at most .* are read")
+
+
+def test_nobody_waits_for_as_long_as_a_hub_says(online, slept):
+    for header in ({"Retry-After": "999999999"}, {"RateLimit": '"api";r=0;t=99999999'}):
+        online.faults[:] = [Fault("GET", FILE, status=429, headers=header)]
+        refused(REFERENCE, HubError, "too many requests")
+    assert slept and max(slept) <= 10
+
+
+def test_the_hubs_own_words_are_not_printed(online):
+    words = b'{"error": "\\u001b]0;owned\\u0007"}'
+    online.faults.append(Fault("", "/api/models/", status=418, change=lambda _: words))
+    refused(REFERENCE, HubError, r"hf:org/shapes: the hub refused the request \(418\)\n")
+
+
+@pytest.mark.parametrize("edit", [
+    {"sha": None}, {"sha": "main"}, {"sha": 7}, {"siblings": "x"}, {"siblings": [{"rfilename": 7}]},
+    {"siblings": [{"rfilename": "/etc/x.png", "size": 1, "blobId": "a"}]},
+    {"siblings": [{"rfilename": "../x.png", "size": 1, "blobId": "a"}]},
+    {"siblings": [{"rfilename": "x.png", "size": -1, "blobId": "a"}]},
+    {"siblings": [{"rfilename": "x.png", "size": 1, "blobId": "../a"}]},
+])  # fmt: skip
+def test_a_list_of_files_that_cannot_be_one(online, edit):
+    def change(data):
+        return json.dumps(json.loads(data) | edit).encode()
+
+    online.faults.append(Fault("GET", "/api/models/", change=change))
+    refused(REFERENCE, HubError, "gave an answer that cannot be used")
+
+
+@pytest.mark.parametrize("given", [
+    "", " ", "huggingface.co", "http://", "https://", "ftp://hub.example", "http://hub:99999",
+    "http://hub:0", "http://hub:port", "http://my hub", "http://[::1", "http://hub/?a=b", "://",
+    "file:///etc", "http://hub#x", "http:hub", "\x1b[31m",
+])  # fmt: skip
+def test_an_address_that_is_none_is_named(given, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", given)
+    words = re.escape(f"HF_ENDPOINT is {given!r}, which is not the address of a hub")
+    assert "unset it" in refused(REFERENCE, HubError, words).hint
+
+
+def test_the_doctor_names_an_address_that_is_none(monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "hub")
+    assert "HF_ENDPOINT is 'hub'" in next(one.words for one in examine() if one.about == "hub")
+
+
+@pytest.mark.parametrize("given", ["http://a..b", "http://" + "a" * 300, "http://nowhere.invalid"])
+def test_a_host_that_cannot_be_is_named(given, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", given)
+    refused(REFERENCE, HubError, f"{given[7:]} cannot be reached")
+
+
+def test_a_proxy_that_cannot_be_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:99999")
+    refused(REFERENCE, HubError, "hub.example cannot be reached")
+
+
+def test_403_speaks_of_writing_only_to_who_publishes(online, run, token):
+    online.faults.append(Fault("", "/api/", status=403))
+    pulled = refused(REFERENCE, HubError, r"refuses access to it \(403\)")
+    assert "writ" not in f"{pulled} {pulled.hint}"
+    with pytest.raises(HubError, match=r"you may not write to it \(403\)") as caught:
+        publish(plan(run, REFERENCE))
+    assert "may write" in caught.value.hint
 
 
 def test_a_slow_server_is_waited_for(online):
@@ -142,6 +305,31 @@ def test_no_token_goes_to_another_origin(online, token):
         assert any("authorization" in map(str.lower, h) for h in sent)
 
 
+def test_no_token_goes_where_an_upload_is_to_be_confirmed(hub, run, token):
+    with Hub() as other:
+
+        def elsewhere(data):
+            document = json.loads(data)
+            for one in document["objects"]:
+                one["actions"]["verify"]["href"] = f"{other.url}/uploaded"
+            return json.dumps(document).encode()
+
+        hub.faults.append(Fault("POST", "/objects/batch", change=elsewhere))
+        with pytest.raises(HubError):  # the other one does not know the file
+            publish(plan(run, REFERENCE))
+        asked = [headers for _, path, headers in other.log if path == "/uploaded"]
+        assert asked and not any("authorization" in map(str.lower, h) for h in asked)
+
+
+def test_a_file_of_a_folder_that_is_too_large_is_not_copied(run, tmp_path, monkeypatch):
+    done = publish(plan(run, f"file:{tmp_path / 'shared'}"))
+    with (tmp_path / "shared" / done.revision / "model.safetensors").open("rb+") as file:
+        file.truncate(3 << 40)  # of holes: a copy would end in a full disk
+    what = "has 3,298,534,883,328 bytes instead of at most"
+    refused(done.weights.sources[0], WeightsError, f"is inconsistent|{what}")
+    refused(done.weights.name, HubError, what)
+
+
 def test_a_config_that_contradicts_the_file_beside_it(online, run):
     files = files_of(plan(run, REFERENCE))
     other = files["model.safetensors"] + b"\0" * 8
@@ -149,9 +337,7 @@ def test_a_config_that_contradicts_the_file_beside_it(online, run):
     refused(REFERENCE, WeightsError, "is inconsistent")
 
 
-@pytest.mark.parametrize(
-    "config", [b"", b"{", b"[]", b"<html>", b'{"model": "os:system"}', b"\xff"]
-)
+@pytest.mark.parametrize("config", [b"", b"{", b"[]", b"<xml>", b'{"model": "os:system"}', b"\xff"])
 def test_a_config_that_is_none(online, config):
     online.add(NAME, {"config.json": config})
     refused(REFERENCE, ManifestError, "does not describe weights")

@@ -12,7 +12,7 @@ from zoo_core.io.files import user_manifest
 from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
 from zoo_core.torch.trainer import TorchTrainer
-from zoo_core.weights import manifest
+from zoo_core.weights import manifest, verify
 from zoo_core.weights.repository import Folder, HuggingFace
 
 
@@ -21,16 +21,19 @@ def count(run, monkeypatch):
     """How often each file of the run's size is hashed, and other things are done."""
     counted = Counter()
     size, caches = run.model_file.stat().st_size, set()
-    hashed, read, built = hashlib.file_digest, Run.read, TorchTrainer.build
+    read, built = Run.read, TorchTrainer.build
     parsed, folder, hub = manifest.read, Folder.__init__, HuggingFace.__init__
 
-    def digest(file, *rest):
-        status = os.fstat(file.fileno())
-        if status.st_size == size:
-            counted["hash", status.st_ino] += 1
-            caches.add(os.environ["ZOO_CACHE"])
-            assert len(caches) == 1, "somebody changes the environment"
-        return hashed(file, *rest)
+    def hashing(function):
+        def digest(file, *rest):
+            status = os.fstat(file.fileno())
+            if status.st_size == size:
+                counted["hash", status.st_ino] += 1
+                caches.add(os.environ["ZOO_CACHE"])
+                assert len(caches) == 1, "somebody changes the environment"
+            return function(file, *rest)
+
+        return digest
 
     def counting(name, function):
         def call(*arguments, **options):
@@ -43,7 +46,8 @@ def count(run, monkeypatch):
         counted["list"] += path == user_manifest()
         return parsed(path, package)
 
-    monkeypatch.setattr(hashlib, "file_digest", digest)
+    monkeypatch.setattr(hashlib, "file_digest", hashing(hashlib.file_digest))
+    monkeypatch.setattr(verify, "contents", hashing(verify.contents))
     monkeypatch.setattr(Run, "read", counting("run.json", read))
     monkeypatch.setattr(TorchTrainer, "build", counting("build", built))
     monkeypatch.setattr(Folder, "__init__", counting("open", folder))

@@ -207,7 +207,7 @@ def test_a_repository_with_a_card_alone_is_used_and_that_is_said(run, hub, token
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(403, "you do not have the permission"), (409, "conflict"), (412, "somebody else published"),
+    [(403, "you may not write to it"), (409, "conflict"), (412, "somebody else published"),
      (429, "too many requests"), (500, "hub failed")],
 )  # fmt: skip
 def test_a_hub_that_refuses_a_commit_says_why(run, hub, token, status, words, monkeypatch):

@@ -1,5 +1,6 @@
 """The store: whole files or none, whatever the disk, the power or another process does."""
 
+import mmap
 import os
 import queue
 import shutil
@@ -171,3 +172,36 @@ def test_altered_bytes_are_noticed_whatever_the_times_say(run, tmp_path):
         stream.write(data)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert obtain(str(file)).sha256 != first
+
+
+def test_a_load_remembers_no_digest(listed):
+    """Whatever is kept beside the bytes could be forged, or outlive them."""
+    zoo.load("mlp")
+    zoo.load("mlp")
+    here = store.stored_file(listed).parent
+    assert [*on_disk(here)] == [store.stored_file(listed).name]
+
+
+def test_bytes_that_are_altered_through_a_mapping_do_not_load(listed, run, said):
+    """Neither size nor times change when a page that was written before is written again."""
+    expected = answers(zoo.load("mlp"))
+    path = store.stored_file(listed)
+    with path.open("rb+") as file, mmap.mmap(file.fileno(), 0) as pages:
+        pages[-1] = pages[-1]  # the page is dirty from here on
+        assert answers(zoo.load("mlp")) == expected
+        pages[-1] ^= 1
+        model = zoo.load("mlp")
+    (told,) = said()
+    assert "is not the file that was published" in told and "fetching it again" in told
+    assert answers(model) == expected and path.read_bytes() == run.model_file.read_bytes()
+
+
+def test_what_happens_to_the_file_of_a_loaded_model_changes_nothing(run, tmp_path):
+    file = tmp_path / "model.safetensors"
+    shutil.copy(run.model_file, file)
+    model = zoo.load(file)
+    with file.open("rb+") as stream:
+        stream.write(bytes(file.stat().st_size))
+    assert answers(model) == answers(zoo.load(run.path))
+    os.truncate(file, 0)  # a mapped page that is gone would end the process
+    assert answers(model) == answers(zoo.load(run.path))

@@ -22,36 +22,6 @@ def texts(axes):
     return [text.get_text() for text in axes.texts]
 
 
-@pytest.mark.parametrize("classes", [2, 100])
-def test_codes_fill_a_square_and_leave_the_legend_outside(drawn, classes):
-    rng = np.random.default_rng(0)
-    labels = np.arange(400) % classes
-    places = rng.normal(size=(400, 2)) * (9, 3)  # three times as wide as high, as codes may lie
-    colourings = {"true class": labels, "predicted class": labels[::-1]}
-    names = [f"a rather long name {i}" for i in range(classes)]
-    image_plots.draw_codes("x.png", places, colourings, names, "codes")
-    (figure,) = drawn
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        box = axes.get_window_extent()
-        assert box.width == pytest.approx(box.height, rel=0.01)
-        assert axes.get_aspect() == 1
-        points = np.concatenate([one.get_offsets() for one in axes.collections])
-        assert len(points) == 400
-        for side, limits in zip(
-            np.ptp(points, axis=0), (axes.get_xlim(), axes.get_ylim()), strict=True
-        ):
-            assert 0.8 < side / np.ptp(limits) < 1
-    legend = figure.axes[-1].get_legend()
-    assert len(legend.get_texts()) == classes
-    inside = legend.get_window_extent()
-    assert inside.x0 >= figure.axes[-1].get_window_extent().x1
-    assert inside.height <= figure.axes[-1].get_window_extent().height
-    marks = {(tuple(h.get_facecolor()[0]), h.get_paths()[0].vertices.tobytes())
-             for h in legend.legend_handles}  # fmt: skip
-    assert len(marks) == classes  # no two classes look alike
-
-
 def test_bars_of_classes_say_of_how_many_images(drawn):
     scores = [ClassScore("rare", 1.0, 2), ClassScore("common", 0.5, 12_345)]
     plots.draw_classes("x.png", scores, "x")

@@ -178,26 +178,6 @@ def test_other_tasks_have_their_own_curves_and_bring_their_own_pictures(tmp_path
     assert text.index("samples-5.png") < text.index("samples-10.png")
 
 
-def test_scores_come_from_the_predictions_where_the_result_has_none(tmp_path):
-    run = make_run(tmp_path, classes=3, count=9)
-    document = run.read()
-    expected = document["result"]["test"].pop("confusion")
-    run.write(document)
-    from zoo_core.report.write import read_facts
-
-    assert read_facts(run).confusion == expected
-
-
-def test_a_model_may_have_more_outputs_than_the_data_has_names(tmp_path):
-    run = make_run(tmp_path, classes=5, count=15, skill=0)
-    document = run.read()
-    document["dataset"]["classes"] = document["dataset"]["classes"][:3]
-    run.write(document)
-    report = build_report(run, make_dataset(classes=5, count=15, size=8))
-    assert shown(report) == ALL
-    assert "class 4" in report.path.read_text()
-
-
 def test_pictures_of_another_dataset_are_not_shown(tmp_path):
     run = make_run(tmp_path, classes=3, count=9, done=1)
     report = build_report(run, make_dataset(classes=3, count=6))

@@ -134,13 +134,14 @@ def test_each_mistake_in_a_network_is_found_and_explained(new):
     # What learns and what is read again would differ because evaluation draws at random.
     assert set(said) == {
         "metadata", "version", "light", "parameters", "options_count", "choices", "errors",
-        "gradients", "determinism",
+        "gradients", "determinism", "ranges",
     }  # fmt: skip
     for check, words in {
         "metadata": "accepts any later zoo-core",
         "version": "ZOO_API = 1",
         "light": "imports torch",
         "parameters": "declares parameters=40,000 and has 38,",
+        "ranges": "heads",
         "options_count": "heads=8 gives the same",
         "choices": "declares style=b and cannot be built with it",
         "errors": "image_size=1 ends in RuntimeError",
@@ -221,7 +222,7 @@ def test_imports_behind_the_public_pages_are_found_with_file_and_line(tmp_path):
 
 IMPORTS = [  # code, requirements, and what no one of them brings
     ("import sklearn.svm", ["zoo-core>=0.1"], "scikit-learn"),
-    ("import sklearn.svm", ["zoo-core[report]>=0.1"], ""),
+    ("import matplotlib.figure", ["zoo-core[report]>=0.1"], ""),
     ("import sklearn.svm", ["zoo-core", "Scikit_Learn>=1"], ""),
     ("def f():\n    import torch", ["zoo-core>=0.1"], "torch"),
     ("def f():\n    import torch", ["zoo-core[torch]>=0.1"], ""),

@@ -4,6 +4,7 @@ import errno
 import json
 import shlex
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import URLError
 
@@ -63,7 +64,7 @@ def in_double(fitted):
     [
         (without_bias, f"{BIAS} is missing"),
         (not_finite, "finite"),
-        (in_double, f"{BIAS} is float64 instead of float32"),
+        (in_double, "mixes float32 and float64"),
     ],
 )
 def test_weights_that_could_not_be_loaded_again_are_not_kept(
@@ -105,10 +106,10 @@ def test_what_a_plugin_raises_in_any_command_is_a_sentence(train, monkeypatch, c
     with pytest.raises(SystemExit) as ended:
         main(["evaluate", run])
     assert ended.value.code == 1
-    assert capsys.readouterr().err.splitlines()[-2:] == [
-        "Error: zoo evaluate raised IndexError: index 7 is out of bounds.",
-        "Hint: the same command with --debug shows the traceback",
-    ]
+    error, hint = capsys.readouterr().err.splitlines()[-2:]
+    assert error == "Error: zoo evaluate raised IndexError: index 7 is out of bounds."
+    file = hint.removeprefix("Hint: ").removesuffix(" has the traceback; --debug shows it here")
+    assert "in predict_batch" in Path(file).read_text()
     with pytest.raises(IndexError):
         main(["evaluate", run, "--debug"])
 

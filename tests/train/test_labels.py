@@ -12,7 +12,7 @@ import zoo
 from zoo_core.train.job import trainer_of
 from zoo_core.train.runner import train
 from zoo_core.tune.report import table_of
-from zoo_core.use.predict import measure
+from zoo_core.use.evaluate import measure
 
 SMALL = {"train_size": 160, "test_size": 40, "image_size": 16}
 
@@ -207,7 +207,8 @@ def test_data_with_other_labels_is_refused(trained):
         measure(zoo.load(result.path), "synthetic", {**SMALL, "labels": other}, {})
 
 
-@pytest.mark.parametrize("labels", ["classes", pytest.param("numbers", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", ["classes", "numbers"])
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, labels):
     how = {"data": {**SMALL, "labels": labels}, "validation_fraction": 0.2, "label_smoothing": 0.0}
     how |= {"model": {"channels": [8, 8], "hidden": 16}, "preprocess": {"size": 16}}

@@ -310,11 +310,12 @@ def test_too_little_memory_names_the_batch_size(make_job, small_mlp, monkeypatch
 
 @pytest.mark.parametrize("outputs", [3, 12])
 def test_a_model_that_ignores_the_number_of_classes_is_told_so(make_job, small_mlp, outputs):
-    stubborn = {"target": f"{__name__}:{stubborn_mlp.__name__}", "config": {"outputs": outputs}}
+    target = f"{__name__}:{stubborn_mlp.__name__}"
+    stubborn = replace(small_mlp, target=target, config={"outputs": outputs}, ranges={})
     with pytest.raises(
         TrainingError, match=rf"gives \(64, {outputs}\) .* not \(64, 10\)"
     ) as caught:
-        fit(make_job(replace(small_mlp, **stubborn)))
+        fit(make_job(stubborn))
     assert "num_classes" in caught.value.hint
 
 

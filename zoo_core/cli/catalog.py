@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from zoo_core.cli.options import complete_models, runs_option
-from zoo_core.cli.output import Answer, command, note, print_fields, print_table
+from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
 from zoo_core.io.console import UNITS, duration, figure, label, size
 from zoo_core.io.errors import UnknownName
 from zoo_core.io.targets import install_hint
@@ -148,7 +148,7 @@ def info_command(name: str, runs: Path | None) -> Answer:
     def show() -> None:
         print_fields(readable(facts))
         if model:
-            click.echo("\nIts model")
+            echo("\nIts model")
             show_entry(model)
         elif needs := facts.get("distribution"):
             note(f"\nIts model is not installed: {install_hint(needs)}.")
@@ -233,11 +233,12 @@ def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
             "trained weights": weights or "none yet",
         }
     )
-    click.echo("\nOptions, with defaults; a recipe may set others")
-    columns = ["option", "default", "one of"] if entry.choices else ["option", "default"]
-    options = [[k, as_typed(v), entry.choices.get(k, ())] for k, v in entry.options.items()]
-    print_table(columns, [row[: len(columns)] for row in options])
-    click.echo("\nRecipes")
+    echo("\nOptions, with defaults; a recipe may set others")
+    allowed = {name: f"{low} to {high}" for name, (low, high) in entry.limits.items()}
+    allowed |= {name: ", ".join(map(str, values)) for name, values in entry.choices.items()}
+    options = [[k, as_typed(v), allowed.get(k)] for k, v in entry.options.items()]
+    print_table(["option", "default", "may be"], options)
+    echo("\nRecipes")
     recipes = {name: what_it_sets(asdict(recipe)) for name, recipe in entry.recipes.items()}
     words = {name: [f"{k}={v}" for k, v in sets.items()] for name, sets in recipes.items()}
     print_table(["recipe", "what it sets"], [[name, "  ".join(words[name])] for name in words])

@@ -23,7 +23,7 @@ from zoo_core.cli.options import (
     set_option,
     yes_option,
 )
-from zoo_core.cli.output import Answer, group, note, print_fields, print_table, say
+from zoo_core.cli.output import Answer, echo, group, note, print_fields, print_table, say
 from zoo_core.data import datasets
 from zoo_core.data.check import check_data
 from zoo_core.data.dataset import Split
@@ -156,7 +156,7 @@ def info(name: str) -> Answer:
             }
         )
         for copy in copies:
-            click.echo()
+            echo()
             about = {key: copy.get(key) for key in ("holds", "fetched", "source", "damaged")}
             print_fields({"cached": copy["path"], "size": size(copy["bytes"]), **about})
         if not copies and entry.originals:
@@ -238,15 +238,15 @@ def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answe
         )
         rows = [[name, *map(_told, parts.values())] for name, parts in facts["labels"].items()]
         if rows:
-            click.echo()
+            echo()
             print_table(["label", *(f"#{part}" for part in found.images)], rows)
         for one in found.odd:
             word = click.style("Problem" if one.problem else "Remark", bold=True)
-            click.echo(f"\n{word}: {one.what}{one.to_do and f'; {one.to_do}'}")
+            echo(f"\n{word}: {one.what}{one.to_do and f'; {one.to_do}'}")
             for images in one.images[:SHOWN]:
-                click.echo(f"  {_told(images)}")
+                echo(f"  {_told(images)}")
             if (more := len(one.images) - SHOWN) > 0:
-                click.echo(f"  ... and {more:,} more")
+                echo(f"  ... and {more:,} more")
 
     remarks = [f"Wrote {path}" for path in found.sheets]
     return Answer(found.to_dict(), show, failed=not found.ok, remarks=remarks)
@@ -274,7 +274,7 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
     for store in packs:
         with os_errors(f"{store.path} could not be deleted"):
             store.remove()
-    click.echo(f"Deleted {total}.")
+    echo(f"Deleted {total}.")
 
 
 def packs_of(choice: DatasetChoice) -> list[BlockStore]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from zoo_core import __version__
-from zoo_core.io.console import show_on_stderr
+from zoo_core.io.console import plain, show_on_stderr
 from zoo_core.io.errors import ZooError
 from zoo_core.spec.commands import COMMANDS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+OUTPUT = {errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG}  # what printing can meet
+KEPT_ERRORS = 20  # files with tracebacks; older ones go
 TERMINATED = 128 + signal.SIGTERM  # what a shell reports of a process that SIGTERM ended
 
 EPILOG = """\b
@@ -43,6 +47,8 @@ Environment:
   ZOO_RUNS              where runs are kept (default: runs)
   ZOO_PLUGINS=a,b       load only these plugins
   ZOO_DISABLE_PLUGINS=a load all but these
+  ZOO_PLUGIN_TIMEOUT    seconds that a plugin may take to load (default: 20)
+  ZOO_CONFIG            where the zoo remembers which plugins you disabled
   ZOO_STRICT=1          a plugin that cannot be loaded is an error
 """
 
@@ -98,9 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = [argument for argument in given if argument != "--debug"]
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
+    _open_streams()
     show_on_stderr()
     try:
-        sys.exit(cli.main(given, prog_name="zoo", standalone_mode=False) or 0)
+        code = cli.main(given, prog_name="zoo", standalone_mode=False) or 0
+        sys.stdout.flush()  # here, where a full disk still gets a sentence
+        sys.exit(code)
     except ZooError as error:
         if debug:
             raise
@@ -118,17 +127,58 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain("interrupted")
         cause = error.__cause__ or error  # click makes an Abort of a KeyboardInterrupt
         sys.exit(TERMINATED if cause.args == (TERMINATED,) else 130)
-    except BrokenPipeError:
-        # The reader, `head` for example, has seen enough. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader, `head` for example, has seen enough
+        _drop_output()
         sys.exit(1)
     except Exception as error:
         if debug:
             raise
-        from zoo_core.cli.plugin_commands import broken
-
-        _complain(broken(given[0], error), "the same command with --debug shows the traceback")
+        # An OSError of a file names it; one without a name is of the stream that is printed to.
+        if isinstance(error, OSError) and error.filename is None and error.errno in OUTPUT:
+            _drop_output()
+            _complain(f"the output cannot be written: {error.strerror}")
+        elif isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _complain("a name is too long for a file", "give a shorter one")
+        elif isinstance(error, MemoryError):
+            _complain("there is not enough memory for this", "ask for less: smaller sizes, fewer")
+        else:
+            _unexpected(given, error)
         sys.exit(1)
+
+
+def _open_streams() -> None:
+    """Make printing safe: a stream may be closed, or may not know every letter."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # `zoo list >&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif hasattr(stream := getattr(sys, name), "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere; Python would complain once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unexpected(given: Sequence[str], error: Exception) -> None:
+    """One sentence, and a file with the rest of it."""
+    import traceback
+    from datetime import UTC, datetime
+
+    from zoo_core.cli.plugin_commands import broken
+    from zoo_core.io.files import cache_root
+
+    hint = "the same command with --debug shows the traceback"
+    with suppress(Exception):  # a full disk, a name that cannot be printed: the error counts
+        folder = cache_root() / "errors"
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in sorted(folder.glob("*.txt"))[: 1 - KEPT_ERRORS]:
+            old.unlink(missing_ok=True)
+        file = folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.txt"
+        title, details = " ".join(("zoo", *given)), "".join(traceback.format_exception(error))
+        file.write_text(f"zoo {__version__}\n{title}\n\n{details}", "utf-8", "backslashreplace")
+        hint = f"{file} has the traceback; --debug shows it here"
+    _complain(broken(given[0] if given else "", error), hint)
 
 
 def _terminated(number: int, frame: object) -> None:
@@ -138,6 +188,6 @@ def _terminated(number: int, frame: object) -> None:
 
 def _complain(sentence: str, hint: str = "") -> None:
     end = "" if sentence.endswith(("?", "...")) else "."
-    click.echo(f"Error: {sentence if not end else sentence.rstrip('.') + end}", err=True)
-    if hint:
-        click.echo(f"Hint: {hint}", err=True)
+    text = f"Error: {sentence if not end else sentence.rstrip('.') + end}"
+    with suppress(OSError):  # the screen itself may be gone
+        click.echo(plain(f"{text}\nHint: {hint}" if hint else text), err=True)

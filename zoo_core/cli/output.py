@@ -6,6 +6,7 @@ Tables and fields are plain text for `cut` and `grep`; a terminal breaks long ce
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -15,11 +16,12 @@ from unicodedata import combining, east_asian_width
 
 import click
 
-from zoo_core.io.console import show_on_stderr
+from zoo_core.io.console import plain, show_on_stderr
 from zoo_core.io.errors import ZooError
 
 AS_JSON = "zoo.json"
 LEAST_ROOM = 20  # columns, for the last cell of a row on a narrow terminal
+STYLES = re.compile("\x1b\\[(?:0|1|3[0-7])m")  # what click.style writes for us: bold and colours
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,11 @@ class Command(click.Command):
 
             click.echo(json.dumps(answer.document, indent=2, default=_plain))
         elif quiet and answer.brief:
-            click.echo(answer.brief)
+            echo(answer.brief)
         elif callable(answer.show):
             answer.show()
         elif answer.show:
-            click.echo(answer.show)
+            echo(answer.show)
         for remark in () if quiet else answer.remarks:
             note(remark)
         if isinstance(answer.failed, ZooError):
@@ -93,15 +95,21 @@ def group(
     return click.group(cls=cls, json_help=json_help, **settings)
 
 
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print for people: all that a command shows comes through here, names of strangers too."""
+    parts = zip([*STYLES.split(str(text))], [*STYLES.findall(str(text)), ""], strict=True)
+    click.echo("".join(plain(part) + style for part, style in parts), err=err, nl=nl)
+
+
 def say(line: str) -> None:
     """Print a part of an answer as soon as it is there; --json has it in the document."""
     if not click.get_current_context().meta[AS_JSON]:
-        click.echo(line)
+        echo(line)
 
 
 def note(sentence: str) -> None:
     """A remark for the person at the keyboard; never part of the result."""
-    click.echo(sentence, err=True)
+    echo(sentence, err=True)
 
 
 def print_table(
@@ -150,7 +158,7 @@ def print_table(
         lines.append(start + _padded(parts[0], min(widths[last], room), last))
         lines += [" " * width(start) + part for part in parts[1:]]
     lines[0] = click.style(lines[0].rstrip(), bold=True)  # click takes the style away in a pipe
-    click.echo("\n".join(map(str.rstrip, lines)))
+    echo("\n".join(map(str.rstrip, lines)))
 
 
 def _folded(table: Mapping[str, Sequence[str]], last: str, gone: Sequence[str]) -> Iterator[str]:
@@ -166,7 +174,7 @@ def print_fields(fields: Mapping[str, object]) -> None:
     shown = {name: _text(value) for name, value in fields.items() if value not in (None, "", ())}
     longest = max(map(len, shown), default=0)
     for name, value in shown.items():
-        click.echo(f"{click.style(name.ljust(longest), bold=True)}  {value}")
+        echo(f"{click.style(name.ljust(longest), bold=True)}  {value}")
 
 
 def width(text: str) -> int:
@@ -188,9 +196,8 @@ def _text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, tuple | list):
-        return ", ".join(map(str, value))
-    return str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")  # a cell is one line
 
 
 def _plain(value: object) -> object:

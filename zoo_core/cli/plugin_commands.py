@@ -9,8 +9,9 @@ import click
 from zoo_core.io.errors import PluginError, ZooError
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.commands import COMMANDS
+from zoo_core.spec.discovery import BUILTIN
 from zoo_core.spec.entries import CommandEntry
-from zoo_core.spec.plugins import BUILTIN, load_plugins
+from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.registry import origin, plugin_of, qualified_name, registry
 
 
@@ -26,7 +27,10 @@ def find(name: str) -> click.Command:
 
 def broken(name: str, error: Exception) -> str:
     """The sentence for a command that raised what is not an error for users."""
-    whose = f"zoo {name}" if name in COMMANDS else _in_words(registry().commands.get(name))
+    try:
+        whose = f"zoo {name}" if name in COMMANDS else _in_words(registry().commands.get(name))
+    except ZooError:
+        whose = "zoo"
     return f"{whose} raised {describe(error)}"
 
 

@@ -7,27 +7,60 @@ from typing import Any
 
 import click
 
-from zoo_core.cli.options import set_option
-from zoo_core.cli.output import Answer, command, group, note, print_table, say
+from zoo_core.cli.options import completion, set_option
+from zoo_core.cli.output import Answer, Group, echo, group, note, print_table, say
 from zoo_core.cli.plugin_commands import refused
 from zoo_core.io.console import typed
 from zoo_core.io.errors import UnknownName
 from zoo_core.scaffold import write_plugin
+from zoo_core.spec.discovery import (
+    declared_in,
+    disable_plugin,
+    disabled_plugins,
+    enable_plugin,
+)
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.plugins import SLOW, load_plugins
 
 COLORS = {"ok": "green", "found": "red", "skipped": "yellow"}
 
 
-@command()
-@click.argument("name", default="")
+class Plugins(Group):
+    """`zoo plugins` and `zoo plugins NAME` are short for `zoo plugins list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def installed(ctx: click.Context) -> list[str]:
+    return [record.id for record in declared_in()]
+
+
+@group(cls=Plugins)
+def plugins_command() -> None:
+    """List the installed plugins and their state, or leave one out.
+
+    `zoo plugins` is short for `zoo plugins list`, and takes its options.
+
+    Examples:
+      zoo plugins                     every plugin, its state and the reason
+      zoo plugins --traceback mixer   why one failed, in full
+      zoo plugins disable mixer       leave it out from now on
+    """
+
+
+@plugins_command.command("list")
+@click.argument("name", default="", shell_complete=completion(installed))
 @click.option("--traceback", is_flag=True, help="Show where a plugin failed.")
 @click.option("--requirements", is_flag=True, help="Print them as a requirements file for pip.")
-def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
+def list_plugins(name: str, traceback: bool, requirements: bool) -> Answer:
     """List the installed plugins and their state.
 
-    A plugin is ok, failed, disabled (by ZOO_PLUGINS or ZOO_DISABLE_PLUGINS), in conflict with
-    another of the same id, or incompatible: made for a newer zoo. NAME shows one of them.
+    A plugin is ok, failed, disabled (by zoo plugins disable, ZOO_PLUGINS or ZOO_DISABLE_PLUGINS),
+    in conflict with another of the same id, or incompatible: made for a newer zoo. NAME shows one
+    of them.
 
     Examples:
       zoo plugins
@@ -53,9 +86,9 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
         print_table(columns, cells, spare=("distribution",))
         for r in records:
             if r.reason:
-                click.echo(f"\n{r.id} ({r.distribution}) is {r.state}: {r.reason}.")
+                echo(f"\n{r.id} ({r.distribution}) is {r.state}: {r.reason}.")
             if traceback and r.traceback:
-                click.echo(r.traceback.rstrip())
+                echo(r.traceback.rstrip())
         for r in records:
             if r.seconds > SLOW:
                 cost = f"\n{r.id} adds {1000 * r.seconds:.0f} ms to every start of the zoo"
@@ -64,6 +97,34 @@ def plugins_command(name: str, traceback: bool, requirements: bool) -> Answer:
             note("\nzoo plugins --traceback shows where they failed.")
 
     return Answer([as_dict(r, traceback) for r in records], show, remarks=refused())
+
+
+@plugins_command.command()
+@click.argument("name", shell_complete=completion(installed))
+def disable(name: str) -> Answer:
+    """Leave a plugin out, in every command and program of yours, until you enable it.
+
+    No plugin is loaded for this, so it works if one of them hangs or ends every command. ZOO_CONFIG
+    chooses the folder where the zoo remembers it; ZOO_PLUGINS=NAME loads a disabled plugin once.
+
+    Example:
+      zoo plugins disable mixer
+    """
+    disable_plugin(name)
+    back = typed("zoo plugins enable", name)
+    return Answer({"disabled": disabled_plugins()}, f"Disabled {name}. To undo it: {back}")
+
+
+@plugins_command.command()
+@click.argument("name", shell_complete=completion(lambda ctx: disabled_plugins()))
+def enable(name: str) -> Answer:
+    """Load a plugin again that zoo plugins disable left out.
+
+    Example:
+      zoo plugins enable mixer
+    """
+    enable_plugin(name)
+    return Answer({"disabled": disabled_plugins()}, f"Enabled {name}.")
 
 
 def contributions(record: PluginRecord) -> dict[str, list[str]]:
@@ -126,7 +187,7 @@ def new(name: str, sort: str, parent: Path) -> Answer:
 
     def show() -> None:
         for file in files:
-            click.echo(folder / file)
+            echo(folder / file)
         path = folder if folder.is_absolute() else f"./{folder}"
         steps = [typed("pip install -e", folder), typed("zoo plugin check", path)]
         steps += [typed("cd", folder) + " && pytest"]

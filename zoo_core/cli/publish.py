@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from zoo_core.cli.options import complete_runs, runs_option
-from zoo_core.cli.output import Answer, command, note, print_table
+from zoo_core.cli.output import Answer, command, echo, note, print_table
 from zoo_core.io.console import size
 from zoo_core.io.errors import UsageError, ZooError
 from zoo_core.publish import publish as publishing
@@ -83,7 +83,7 @@ def publish_command(
         if done["replaced"]:
             what = f"{done['name']} now replaces {done['replaced']} in your manifest"
             note(f"{what}; use --tag for another name.")
-        click.echo(f"{done['name']}  {done['source']}")
+        echo(f"{done['name']}  {done['source']}")
 
     return Answer(done, show)
 
@@ -108,7 +108,7 @@ def preview(planned: publishing.Publication) -> Answer:
     def show() -> None:
         note(f"This would be published as {name} to {to}:")
         print_table(["file", "#size"], [[file, size(used)] for file, used in files.items()])
-        click.echo(f"\n{card}")
+        echo(f"\n{card}")
 
     return Answer({"to": to, "name": name, "files": files, "card": card}, show)
 
@@ -117,7 +117,7 @@ def ship_run(run: Run, package: Path, **settings: str) -> Answer:
     shipped = publishing.ship(run, package, **settings)
 
     def show() -> None:
-        click.echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
+        echo(f"{shipped.name}  {shipped.file}, {size(shipped.bytes)}")
         hint = f"{package.name}:{publishing.MANIFEST}"
         if not any(hint in record.entries("manifests") for record in load_plugins().records):
             note(f'The plugin does not list them yet: let its zoo_manifests return ["{hint}"].')

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from zoo_core.cli import options
-from zoo_core.cli.output import Answer, Group, command, group, note, print_table, say
+from zoo_core.cli.output import Answer, Group, command, echo, group, note, print_table, say
 from zoo_core.cli.system import measure
 from zoo_core.io.console import duration, figure, label, matches, numeric, percent, size
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, os_errors
@@ -79,14 +79,14 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
             rows = [cells(s) for s in trained]
             print_table(columns, rows, [*narrow, "#epochs", "#time"], empty)
         if searches:
-            click.echo("\n" * bool(trained), nl=False)
+            echo("\n" * bool(trained), nl=False)
             columns = ["search", "model", "dataset", "status", "#trials", "#time"]
             columns += ["#loss", "#accuracy", "best"]
             rows = [cells(s) for s in searches]
             print_table(columns, rows, [*narrow, "#time", "#accuracy", "#loss"])
         for s in found:
             if s.error:
-                click.echo(f"\n{s.run} is {s.status}: {s.error.rstrip('.')}.")
+                echo(f"\n{s.run} is {s.status}: {s.error.rstrip('.')}.")
         if quiet := [s for s in found if s.shown_status == "running?"]:
             commands = sorted({MADE_BY[s.kind] for s in quiet})
             resume = " or ".join(f"zoo {name} --resume NAME" for name in commands)
@@ -213,11 +213,11 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
     def show() -> None:
         for number, (one, plot) in enumerate(zip(groups, plots, strict=True)):
             if len(groups) > 1:
-                click.echo("\n" * bool(number), nl=False)
+                echo("\n" * bool(number), nl=False)
                 click.secho(one.title, bold=True)
             show_comparison(one)
             if plot is not None:
-                click.echo(f"\nPlot: {plot}")
+                echo(f"\nPlot: {plot}")
 
     remarks = []
     for one in groups:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from zoo_core.cli.options import completion, confirm, yes_option
-from zoo_core.cli.output import Answer, command, group, note, print_table
+from zoo_core.cli.output import Answer, command, echo, group, note, print_table
 from zoo_core.io.console import size
 from zoo_core.io.errors import UsageError, did_you_mean, os_errors
 from zoo_core.io.files import cache_dir, cache_root, caches
@@ -61,7 +61,7 @@ def clear(kinds: tuple[str, ...], yes: bool) -> None:
         with os_errors(f"{folder} could not be deleted"):
             if folder.exists():
                 shutil.rmtree(folder)
-    click.echo(f"Deleted {size(used)}.")
+    echo(f"Deleted {size(used)}.")
 
 
 def measure(folder: Path) -> tuple[int, int]:

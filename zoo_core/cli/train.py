@@ -20,7 +20,7 @@ from zoo_core.cli.options import (
     set_option,
     training_options,
 )
-from zoo_core.cli.output import Answer, command, print_table
+from zoo_core.cli.output import Answer, command, echo, print_table
 from zoo_core.io.console import named, percent
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.settings import (
@@ -218,16 +218,16 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
         print_table(columns, rows, ["from", "#time", "#best epoch", axes, "#epochs"])
         epochs = sum(trial.epochs for trial in result.trials)
         best = settings_text(result.best.parameters)
-        click.echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: {best}.")
+        echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: {best}.")
         if result.trained:
             accuracy = final.get("accuracy")
             where = "" if result.trained.split == "test" else f"{result.trained.split} "
             reached = "" if accuracy is None else f", {where}accuracy {percent(accuracy)}"
-            click.echo(f"Trained on everything: {result.trained.path}{reached}")
-        click.echo(f"Recipe: {result.search.best_file}")
+            echo(f"Trained on everything: {result.trained.path}{reached}")
+        echo(f"Recipe: {result.search.best_file}")
         if result.report:
-            click.echo(f"Report: {result.report}")
-        click.echo(result.path)
+            echo(f"Report: {result.report}")
+        echo(result.path)
 
     return Answer(
         {

@@ -1,4 +1,4 @@
-"""zoo evaluate, predict, generate, attention and export: what one does with a trained model."""
+"""zoo evaluate, predict, attention and export: what one does with a trained model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ from zoo_core.cli.options import (
     runs_option,
     set_option,
 )
-from zoo_core.cli.output import Answer, command, note, print_fields, print_table
-from zoo_core.io.console import figure, label, percent, progress, size
-from zoo_core.io.errors import os_errors
+from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
+from zoo_core.io.console import figure, label, percent, size
 from zoo_core.io.targets import resolve
 from zoo_core.spec.framework import framework_of
-
-STEPS = 8  # of an interpolation
 
 
 @command()
@@ -51,10 +48,10 @@ def evaluate_command(
       zoo evaluate latest --dataset ./new_photos
       zoo evaluate runs/cnn-cifar10-20261116T101500Z --split train
     """
-    from zoo_core.use.predict import evaluate_run
+    from zoo_core.use.evaluate import evaluate
 
     options = data_options(assignments)
-    figures = evaluate_run(run, dataset, split=split, options=options, device=device, runs=runs)
+    figures = evaluate(run, dataset, split=split, options=options, device=device, runs=runs)
 
     def show() -> None:
         images = f"{figures['images']:,} images of {split}"
@@ -66,7 +63,7 @@ def evaluate_command(
                 fields[f"{split} {label(name)}"] = figure(name, value)
         print_fields(fields)
         if "per_class" in figures:
-            click.echo()
+            echo()
             print_table(*by_class(figures["per_class"], split))
 
     return Answer(figures, show)
@@ -106,9 +103,9 @@ def predict_command(
       zoo predict latest cat.jpg https://example.org/dog.png
       zoo predict latest holiday/ --top 1
     """
-    from zoo_core.use.predict import predict_images
+    from zoo_core.use.predict import predict
 
-    predictions = predict_images(run, images, top=top, strict=strict, device=device, runs=runs)
+    predictions = predict(run, images, top=top, strict=strict, device=device, runs=runs)
     document = [{"image": one.image, **one.answer} for one in predictions]
     document += [{"image": one.name, "error": one.reason} for one in predictions.left_out]
     rows = [[one.image, *one.words] for one in predictions]
@@ -120,78 +117,6 @@ def predict_command(
             note(f"Left out: {reason}")
 
     return Answer(document, show)
-
-
-@command()
-@run_argument
-@click.option("--class", "condition", default="", help="Only this class; otherwise all in turn.")
-@click.option("--n", "count", type=click.IntRange(1, 10_000), default=64, show_default=True,
-              help="Number of samples; with --interpolate, eight make a row.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
-              help="Seed of the noise.")  # fmt: skip
-@click.option("--interpolate", is_flag=True, help="Rows that lead from one sample to another.")
-@click.option("--distance", "classifier", default="",
-              help="Also measure the feature distance, with this trained classifier.")  # fmt: skip
-@output_option(".png", ".webp", ".jpg", default="samples.png",
-               help="The sheet of samples to write: .png, .webp or .jpg.")  # fmt: skip
-@device_option
-@runs_option
-def generate_command(
-    run: str, condition: str, count: int, seed: int, interpolate: bool, classifier: str,
-    output: Path, device: str, runs: Path | None,
-) -> Answer:  # fmt: skip
-    """Generate samples with a generative model.
-
-    RUN is a path, a name in the runs folder, latest, or weights. The same seed gives the same
-    samples. The feature distance compares samples with the test set by what a trained
-    classifier sees in them: smaller is nearer. It is not FID; compare it only with figures of
-    the same weights. Samples that do not fit on one page go on in NAME-page2.png and so on.
-
-    Examples:
-      zoo generate latest --class frog --n 16 --seed 3 -o frogs.png
-      zoo generate latest --interpolate
-      zoo generate latest --distance cnn.cifar10      how far from real images
-      zoo list --kind generation                      what can be trained to generate
-    """
-    from zoo_core.data.datasets import open_dataset
-    from zoo_core.data.sheets import write_sheet
-    from zoo_core.use.generate import feature_distance, load_sampler
-
-    source, located = load_sampler(run, runs, device)
-    if interpolate:
-        samples = source.interpolate(max(1, count // STEPS), STEPS, seed, condition)
-        columns: int | None = STEPS
-    else:
-        with progress(f"drawing {count:,} samples", count) as advance:
-            samples = source.sample(count, seed, condition, advance)
-        columns = len(source.names) if 4 <= len(source.names) <= 12 and not condition else None
-    title = f"{located.model.rpartition('/')[2]} trained on {Path(located.dataset).name}"
-    title = f"{title}{f': {condition}' if condition else ''}, seed {seed}"
-    captions = () if condition else samples.names
-    distance: dict[str, Any] | None = None
-    if classifier:
-        data = open_dataset(located.dataset, located.data_options)
-        distance = feature_distance(source, data, classifier, seed=seed, device=device, runs=runs)
-    with os_errors(f"{output} could not be written"):
-        pages = write_sheet(output, samples.images, captions, columns=columns, title=title)
-    lines = []
-    if distance:
-        how = "{samples:,} samples, {dataset}, {classifier}".format_map(distance)
-        lines.append(f"Feature distance: {distance['feature_distance']} ({how})")
-        if distance["of_training_images"] is not None:
-            what = "Distance of the same number of training images"
-            lines.append(f"{what}: {distance['of_training_images']}")
-    lines.append(f"Samples: {', '.join(map(str, pages))} (seed {seed})")
-    document = {
-        "run": located.name,
-        "seed": seed,
-        "samples": len(samples.images),
-        "classes": samples.names,
-        "output": output,
-        "pages": pages,
-        "distance": distance,
-    }
-    return Answer(document, "\n".join(lines))
 
 
 @command(json_help="Print the attention of each layer as JSON.")
@@ -216,9 +141,9 @@ def attention_command(
       zoo list --json        "capabilities" says which models have attention
     """
     resolve("zoo_core.report.image_plots", "drawing attention")  # before the model is loaded
-    from zoo_core.use.predict import attention_of
+    from zoo_core.use.predict import attention
 
-    seen = attention_of(run, image, device=device, runs=runs)
+    seen = attention(run, image, device=device, runs=runs)
     seen.draw(output, heads=heads)
     # As float64, because a rounded float32 is written with many digits.
     shares = (seen.maps if heads else seen.maps.mean(1)).astype(float)

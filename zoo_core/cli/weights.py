@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from zoo_core.cli.options import complete_weights, runs_option, weights_argument
-from zoo_core.cli.output import Answer, command, note, print_table, say
+from zoo_core.cli.output import Answer, command, echo, note, print_table, say
 from zoo_core.io.console import label, percent, size
 from zoo_core.io.errors import AmbiguousName, UnknownName, UsageError, ZooError
 from zoo_core.io.files import cache_dir, user_manifest
@@ -169,7 +169,7 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
                 weights = entries.pop(bare, None)
                 if weights is None or not weights.sha256.startswith(digest):
                     raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
-            click.echo(f"{bare} is no longer in {user_manifest()}")
+            echo(f"{bare} is no longer in {user_manifest()}")
         else:
             weights = published(name)
             if weights is None:
@@ -180,7 +180,7 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
             outcome = f"is a part of {weights.distribution}; pip uninstall removes both"
         else:
             outcome = "was not on this machine"
-        click.echo(f"{name}: {outcome}")
+        echo(f"{name}: {outcome}")
         if not forget and weights in [one for who, one in all_weights()[0] if who == USERS]:
             why = f"it stays in your manifest, so that zoo pull {weights.name} brings it back"
             note(f"{why}; zoo remove --forget {weights.name} takes it out.")

@@ -18,8 +18,8 @@ from zoo_core.data.draws import Draws
 from zoo_core.data.ops import MovePlan, Ops
 from zoo_core.io.errors import OptionError, PluginError, ZooError
 from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.discovery import BUILTIN
 from zoo_core.spec.entries import AugmentationEntry
-from zoo_core.spec.plugins import BUILTIN
 from zoo_core.spec.registry import origin, plugin_of, qualified_name, registry
 
 PIXELS = (1, 1 << 14)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ ImageSource = str | os.PathLike[str] | IO[bytes]  # a path, or a file that is op
 def open_image(file: ImageSource) -> Image.Image:
     """Open an image file without decoding it yet; the size in its header is checked."""
     try:
+        if isinstance(file, str | os.PathLike) and not Path(file).is_file() and Path(file).exists():
+            raise OSError(errno.EINVAL, "it is not a regular file")  # a pipe may never say a word
         image = Image.open(file, formats=FORMATS)
         if image.width * image.height <= MOST_PIXELS:
             return image

@@ -5,7 +5,6 @@ The loader and `preprocess(image)` share `finisher`: one image gives the same bi
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -18,26 +17,33 @@ from zoo_core.data.dataset import Dataset
 from zoo_core.data.images import FITS, Form, fit_image, read_image
 from zoo_core.data.ops import LUMA, Ops, open_ops
 from zoo_core.io.errors import OptionError, check_names
-from zoo_core.spec.recipe import Rule, between, check_rules, one_of
+from zoo_core.spec.entries import LIMITS
+from zoo_core.spec.recipe import Rule, between, check_rules, number, one_of
 
 SETTINGS = ("size", "channels", "mean", "std", "resize", "interpolation", "fit")  # of a recipe
-LARGEST = 16384  # pixels of a side
+# Records come from strangers too: none makes an image take more than some hundred MB, or NaN.
+LARGEST = LIMITS["image_size"][1]  # pixels of a side
+MOST_STORED = 1 << 26  # numbers of a stored image, one byte each; 4,096 x 4,096 in colour
+MOST = 1 << 24  # numbers of what the model is given, four bytes each; 2,364 x 2,364 in colour
+AT_ONCE = 1 << 24  # numbers of the images that are measured together
+INPUT = {"image_size": "size", "in_channels": "channels"}  # a model's options, and these settings
 UNSAID = {"resize": 0, "fit": "crop"}  # of to_dict: files from before these settings stay equal
 
 
-def _numbers(value: Any) -> bool:
-    values = value if isinstance(value, list | tuple) else (value,)
-    return all(isinstance(one, int | float) and math.isfinite(one) for one in values)
+def _numbers(low: float, high: float) -> Rule:
+    rule = number(low, high)
+    words = f"one number for each channel, {low:g} to {high:g}"
+    return Rule(lambda v: all(map(rule.holds, v if isinstance(v, list | tuple) else (v,))), words)
 
 
 RULES = {
-    # Checked before anything of that size is made: records come from strangers too.
-    **dict.fromkeys(("channels", "stored_channels"), between(1, 64)),
+    **dict.fromkeys(("channels", "stored_channels"), between(*LIMITS["in_channels"])),
     **dict.fromkeys(("size", "stored_size"), between(1, LARGEST)),
     "resize": between(0, LARGEST),
     "interpolation": one_of("bilinear", "bicubic"),
     "fit": one_of(*FITS),
-    **dict.fromkeys(("mean", "std"), Rule(_numbers, "one number for each channel")),
+    "mean": _numbers(-1000, 1000),
+    "std": _numbers(1e-5, 1000),
 }
 
 
@@ -70,9 +76,28 @@ class Preprocess:
             found = len(getattr(self, name))
             wrong = f"{name} has {found} numbers for {self.channels} channels"
             _need(found == self.channels, wrong)
-        _need(min(self.std) > 0, f"std must be above 0, not {self.std!r}")
         wrong = f"resize must be at least the size, {self.size}, not {self.resize!r}"
         _need(self.resize == 0 or self.resize >= self.size, wrong)
+        given = max(self.size, self.resize) ** 2 * max(both)
+        for words, found, most in (
+            ("stored images", self.stored_size**2 * self.stored_channels, MOST_STORED),
+            ("images", given, MOST),
+        ):
+            _need(found <= most, f"{words} have {found:,} numbers; at most {most:,} are allowed")
+
+    @property
+    def at_once(self) -> int:
+        """How many images to measure together: of large ones few, so that memory is enough."""
+        side = max(self.size, self.resize, self.stored_size)
+        return max(1, AT_ONCE // (side**2 * max(self.channels, self.stored_channels)))
+
+    def check_model(self, config: Mapping[str, Any]) -> None:
+        """Refuse options of a model whose input is not what this gives."""
+        for option, setting in INPUT.items():
+            wanted, given = config[option], getattr(self, setting)
+            if wanted != given:
+                what = f"model.{option} is {wanted!r}, but preprocess.{setting} is {given}"
+                raise OptionError(what, "set one of them: the other follows")
 
     @classmethod
     def for_dataset(

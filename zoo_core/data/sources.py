@@ -89,7 +89,7 @@ FASHION_MNIST_MD5 = {
 }
 MNIST_SHAPE = (60_000, 10_000, 28)  # train, test, side
 ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
-LARGEST_ARCHIVE = 400_000_000  # unpacked; the largest that we know has 185 MB
+LARGEST_ARCHIVE = 400_000_000  # bytes, unpacked too; the largest that we know has 185 MB
 MOST_FILES = 100_000  # looked at in one folder tree
 MB = 1_000_000
 
@@ -127,7 +127,7 @@ def _sources(
     def official(folder: Path) -> Arrays:
         for url, md5 in files.items():
             path = folder / url.rpartition("/")[2]
-            download(url, path)
+            download(url, path, LARGEST_ARCHIVE)
             found = file_digest(path, "md5")  # finds damage early; the arrays' digest is trusted
             if found != md5:
                 raise SourceUnavailable(f"{url} could not be downloaded: its md5 is {found}")

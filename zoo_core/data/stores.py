@@ -20,9 +20,8 @@ import numpy as np
 from zoo_core.data.dataset import Dataset, Split, check_digests, new_dataset
 from zoo_core.data.images import Form, read_image
 from zoo_core.data.originals import RULES, THREADS, LeftOut, Originals, form_of, in_memory
-from zoo_core.data.packs import FACTS, Pack
+from zoo_core.data.packs import Pack, mapped
 from zoo_core.data.targets import digest_of_targets, read_targets
-from zoo_core.io import tensors
 from zoo_core.io.console import size, warn
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError
@@ -75,15 +74,16 @@ class Mapped(Stored):
     def __init__(self, path: Path, form: Form, rows: np.ndarray) -> None:
         super().__init__(form, rows)
         self.path = path
-        with path.open("rb") as file:
-            packed = tensors.read_arrays(file, tensors.read_header(file), mapped=True)["rows"]
-        self._pixels = packed[:, FACTS.itemsize :]
+        self._blocks = [pixels for _, pixels in mapped(path)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mapped, (self.path, self.form, self.rows)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        images: np.ndarray = self._pixels[rows].reshape(-1, *self.shape[1:])
+        images = np.empty((len(rows), *self.shape[1:]), np.uint8)
+        step = len(self._blocks[0])
+        for row, image in zip(rows.tolist(), images, strict=True):
+            image.reshape(-1)[:] = self._blocks[row // step][row % step]
         return images
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,16 @@ def _draw(
     for label in np.unique(labels):
         chosen = labels == label
         inside[chosen] = SHAPES[CLASSES[label]](a[chosen], b[chosen])
-    cover = np.add.reduceat(inside, range(0, fine, FINER), axis=1)
-    cover = np.add.reduceat(cover, range(0, fine, FINER), axis=2)[..., None]  # 0..9
+    rows = reduce(np.add, [inside[:, part::FINER] for part in range(FINER)])
+    cover = reduce(np.add, [rows[..., part::FINER] for part in range(FINER)])  # 0..9
 
     slope = (shade[:, None, :] * (2 * np.arange(size) - size)[None, :, None]) // (2 * size)
     ground = (ground[:, None, :] + slope)[:, :, None, :]  # (n, size, 1, 3)
-    drawn = ground + (ink[:, None, None, :] - ground) * cover // FINER**2
+    # In 16 bits, which hold all of it: most of the time goes into these arrays.
+    ground, ink = ground.astype(np.int16), ink.astype(np.int16)[:, None, None, :]
+    drawn = ground + (ink - ground) * cover[..., None].astype(np.int16) // FINER**2
     noise = bits.random_raw((count, size, size)).astype("<u8")  # of 8 bytes, 6 are used
-    noise = noise.view(np.uint8).reshape(count, size, size, 8)[..., :6].astype(np.int64)
-    grain = (noise[..., :3] + noise[..., 3:] - 255) // 16
+    noise = noise.view(np.uint8).reshape(count, size, size, 8)[..., :6].astype(np.int16)
+    grain = (noise[..., :3] + noise[..., 3:] - 255) >> 4
     places = np.column_stack([x + 1024, y + 1024, radius])
     return np.asarray(np.clip(drawn + grain, 0, 255), np.uint8), places, swap[:, 0]

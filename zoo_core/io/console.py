@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import re
 import sys
 import threading
 import time
@@ -23,7 +24,23 @@ UNITS: Mapping[str, str] = dict.fromkeys(
 )
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 
+# What a terminal obeys instead of showing it, and what turns the order of letters around.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+LONGEST = 2000  # letters of a line that somebody else wrote
+
 _shown = _quiet = False
+
+
+def plain(text: str) -> str:
+    """A text of strangers as people can read it: nothing in it moves the cursor or hides a part.
+
+    Lines and tabs stay. A line that is too long is cut.
+    """
+    text = UNPRINTABLE.sub(lambda m: m[0] if m[0] in "\n\t" else ascii(m[0])[1:-1], text)
+    if len(text) > LONGEST:
+        lines = (e if len(e) <= LONGEST else f"{e[:LONGEST]} ..." for e in text.split("\n"))
+        text = "\n".join(lines)
+    return text
 
 
 def say(sentence: str) -> None:
@@ -54,7 +71,7 @@ def _logger() -> logging.Logger:
             def emit(self, record: logging.LogRecord) -> None:
                 start = "Warning: " if record.levelno >= logging.WARNING else ""
                 if not _quiet:
-                    print(f"{start}{record.getMessage()}", file=sys.stderr, flush=True)
+                    print(f"{start}{plain(record.getMessage())}", file=sys.stderr, flush=True)
 
         logger.addHandler(Printer())
         logger.setLevel(logging.INFO)

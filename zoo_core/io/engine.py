@@ -58,10 +58,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a piece. A piece that fails or is cancelled disturbs no other."""
+    """The end of a piece. A piece that fails disturbs no other."""
 
     piece: Piece
-    state: Literal["done", "failed", "cancelled"]
+    state: Literal["done", "failed"]
     value: Any = None  # what the function returned; of a failed piece, the exception
 
 
@@ -72,14 +72,10 @@ class WorkerDied(ZooError):
     """A worker ended without a word while it worked on a piece."""
 
 
-class Cancelled(BaseException):
-    """Raised inside of a piece that is cancelled in the process of its caller."""
-
-
 class Engine(ABC):
     """Runs pieces of work, several at a time. Subclass it, and name it in a zoo.EngineEntry.
 
-    A subclass says how to start, hand over a piece, wait, cancel and stop; `run`, which decides
+    A subclass says how to start, hand over a piece, wait and stop; `run`, which decides
     when a piece is handed over, is the same for all.
     """
 
@@ -113,10 +109,6 @@ class Engine(ABC):
         """Return when a piece has ended, or after `told` was called; then the list may be empty."""
 
     @abstractmethod
-    def cancel(self, piece: Piece) -> None:
-        """End a piece soon; `wait` then gives it as cancelled, or as done if it was quicker."""
-
-    @abstractmethod
     def stop(self) -> None:
         """Let go of everything. What still runs is interrupted and not waited for much longer."""
 
@@ -129,7 +121,7 @@ class Engine(ABC):
         """Run what `pull` gives whenever a worker is free, and yield the ends as they come.
 
         pull: the next piece; None: none before another one has ended. The run is over when it gives
-        None and nothing runs. told: what a piece reports; it may call `cancel`.
+        None and nothing runs. told: gets what a piece reports.
         """
         running = 0
         self.start(arrays or {}, told)
@@ -159,7 +151,6 @@ class Worker:
     process: Any
     pipe: connection.Connection
     piece: Piece | None = None
-    cancelled: bool = False
 
 
 class Local(Engine):
@@ -202,16 +193,6 @@ class Local(Engine):
         ended, self._ended = self._ended, []
         return ended
 
-    def cancel(self, piece: Piece) -> None:
-        if piece in self._waiting:
-            self._waiting.remove(piece)
-            self._ended.append(Outcome(piece, "cancelled"))
-        self._cancelled = True  # of the piece that runs here, which is the only one
-        for worker in self._workers:
-            if worker.piece is piece:
-                worker.cancelled = True
-                worker.process.terminate()
-
     def stop(self) -> None:
         for worker in self._workers:
             if worker.piece:
@@ -228,18 +209,9 @@ class Local(Engine):
                 self._folder.cleanup()
 
     def _run_here(self, piece: Piece) -> Outcome:
-        self._cancelled = False
-
-        def report(value: Any) -> None:
-            self._told(piece, value)
-            if self._cancelled:
-                raise Cancelled
-
         try:
-            value = resolve(piece.target, "a piece of work")(piece.given, self._arrays, report)
-            return Outcome(piece, "done", value)
-        except Cancelled:
-            return Outcome(piece, "cancelled")
+            run, report = resolve(piece.target, "a piece of work"), partial(self._told, piece)
+            return Outcome(piece, "done", run(piece.given, self._arrays, report))
         except Exception as error:
             return Outcome(piece, "failed", error)
 
@@ -281,9 +253,7 @@ class Local(Engine):
         if state == "progress":
             self._told(piece, value)
             return
-        if worker.cancelled and state == "failed":
-            state, value = "cancelled", None
-        worker.piece, worker.cancelled = None, False
+        worker.piece = None
         self._ended.append(Outcome(piece, state, value))
 
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from zoo_core.io.folders import user_folder
+
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
@@ -130,11 +132,7 @@ PLUGIN = re.compile(r"[\w-]+")  # an id that can be a folder everywhere
 
 def cache_root() -> Path:
     """The folder of all caches: ZOO_CACHE, or the user's cache folder of this platform."""
-    if chosen := os.environ.get("ZOO_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("zoo", appauthor=False))
+    return Path(user_folder("cache", "ZOO_CACHE")).absolute()
 
 
 def cache_dir(kind: str) -> Path:
@@ -160,6 +158,4 @@ def user_manifest() -> Path:
     """The list of the weights that this user published: ZOO_MANIFEST, or in the user's data."""
     if chosen := os.environ.get("ZOO_MANIFEST"):
         return Path(chosen).expanduser().absolute()
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("zoo", appauthor=False)) / "weights_manifest.json"
+    return Path(user_folder("data")) / "weights_manifest.json"

@@ -17,12 +17,13 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
-    "report": Extra("plots in reports", ("matplotlib", "sklearn")),
+    "report": Extra("plots in reports", ("matplotlib",)),
     "tables": Extra("reading Parquet files", ("pyarrow",)),
     "tune": Extra("zoo tune", ("hyperopt",)),
     "distributed": Extra("training in several processes", ("accelerate",)),
     "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),
 }
+LONGEST = 1000  # characters of an error that a sentence shows
 
 
 def import_target(target: str) -> Any:
@@ -63,7 +64,11 @@ def missing_dependency(package: str, needed_for: str) -> MissingDependency:
 
 def describe(error: BaseException) -> str:
     """An exception as the end of a sentence, on one line."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception as worse:
+        text = f"its text cannot be shown ({type(worse).__name__})"
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -11,17 +11,20 @@ import io
 import json
 import math
 import mmap
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from zoo_core.io.documents import strict_loads
-from zoo_core.io.files import atomic_write
+from zoo_core.io.files import atomic_write, digest_of
 
 if TYPE_CHECKING:  # code that needs only the table does not wait for NumPy
     import numpy as np
 
 LARGEST_HEADER = 1 << 20
+COPIED = 256 << 20  # bytes; docs/weights.md says why, and what it means that more is mapped
+CHUNK = 1 << 20
 # In the order of the file, so that every array is aligned: by the library's rank, then by name.
 DTYPES = {
     "uint64": ("U64", 8), "int64": ("I64", 8), "float64": ("F64", 8), "float32": ("F32", 4),
@@ -32,6 +35,7 @@ DTYPES = {
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 _RANKS = {dtype: rank for rank, dtype in enumerate(DTYPES)}
 _NAMES = {code: dtype for dtype, (code, _) in DTYPES.items()}
+SHORTER = "it became shorter while it was read"
 
 
 class Extent(NamedTuple):
@@ -109,12 +113,27 @@ def read_header(file: IO[bytes]) -> Header:
     """The header of an open file; ValueError unless each byte belongs to exactly one tensor."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
-    length = int.from_bytes(file.read(8), "little")
+    return _header(file.read(_length(file.read(8), size)), size)
+
+
+def header_in(content: memoryview) -> Header:
+    """The header of what `contents` gave."""
+    size = len(content)
+    return _header(bytes(content[8 : 8 + _length(bytes(content[:8]), size)]), size)
+
+
+def _length(start: bytes, size: int) -> int:
+    length = int.from_bytes(start, "little")
     if size < 8 or length > size - 8:
         raise ValueError(f"it has {size} bytes, fewer than its header announces")
     if length > LARGEST_HEADER:
         raise ValueError(f"its header has {length:,} bytes; {LARGEST_HEADER:,} are allowed")
-    document = strict_loads(file.read(length))
+    return length
+
+
+def _header(text: bytes, size: int) -> Header:
+    length = len(text)
+    document = strict_loads(text)
     if not isinstance(document, dict):
         raise ValueError("its header is not a JSON object")
     metadata = document.pop("__metadata__", {})
@@ -156,16 +175,58 @@ def read_arrays(file: IO[bytes], header: Header, *, mapped: bool = False) -> dic
     """
     import numpy as np
 
-    content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else b""
+    if mapped:
+        return arrays_in(_mapped(file), header)
     arrays = {}
     for name, (dtype, shape, begin, end) in header.places.items():
-        kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
-        if mapped:
-            flat = np.frombuffer(content, kind, math.prod(shape), header.start + begin)
-            arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(shape)
-            continue
-        arrays[name] = np.empty(shape, kind)
+        arrays[name] = np.empty(shape, _kept_as(dtype))
         file.seek(header.start + begin)
         if file.readinto(arrays[name].data) != end - begin:  # type: ignore[attr-defined]
-            raise ValueError("it became shorter while it was read")
+            raise ValueError(SHORTER)
     return arrays
+
+
+def arrays_in(content: memoryview, header: Header) -> dict[str, np.ndarray]:
+    """The tensors of what `contents` gave, in its memory where they are aligned there."""
+    import numpy as np
+
+    arrays = {}
+    for name, (dtype, shape, begin, _) in header.places.items():
+        place = header.start + begin
+        flat = np.frombuffer(content, _kept_as(dtype), math.prod(shape), place)
+        arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(shape)
+    return arrays
+
+
+def contents(file: IO[bytes]) -> tuple[memoryview, str]:
+    """All bytes of an open file and their sha256: what is hashed is what the caller gets.
+
+    A file of up to COPIED bytes is read once, into memory: whatever happens to it later changes
+    nothing here. A larger one is mapped.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    import numpy as np
+
+    size = os.fstat(file.fileno()).st_size
+    if size > COPIED:
+        return _mapped(file), digest_of(file)
+    content, digest = np.empty(size, np.uint8).data, hashlib.sha256()
+    parts = [content[begin : begin + CHUNK] for begin in range(0, size, CHUNK)]
+    with ThreadPoolExecutor(1) as other:  # hashes a part while this thread reads the next one
+        hashed = []
+        for part in parts:
+            if file.readinto(part) != len(part):  # type: ignore[attr-defined]
+                raise OSError(0, SHORTER)
+            hashed.append(other.submit(digest.update, part))
+    for one in hashed:
+        one.result()
+    return content, digest.hexdigest()
+
+
+def _mapped(file: IO[bytes]) -> memoryview:
+    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
+def _kept_as(dtype: str) -> str:
+    return "uint16" if dtype == "bfloat16" else dtype

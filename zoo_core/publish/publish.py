@@ -32,8 +32,8 @@ from zoo_core.publish.card import card, training_of
 from zoo_core.runs.run import Run
 from zoo_core.spec.recipe import NAME
 from zoo_core.spec.settings import ALWAYS, FIELDS, as_typed
+from zoo_core.use.evaluate import measure
 from zoo_core.use.load import answers, load_model
-from zoo_core.use.predict import measure
 from zoo_core.weights import manifest
 from zoo_core.weights.manifest import USERS, Weights, changing, is_packaged, packaged_file
 from zoo_core.weights.references import obtain_anew, of_run, of_weights

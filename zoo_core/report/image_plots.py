@@ -1,9 +1,9 @@
-"""Draws images and what a model made of them: predictions, codes in the plane, attention."""
+"""Draws images and what a model made of them: predictions, attention."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,39 +11,24 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 
 from zoo_core.data.sheets import PAGE, page_title, pages
 from zoo_core.report import look
 from zoo_core.report.text import Facts
+from zoo_core.spec.answers import CLASS, CLASSES
 from zoo_core.use.predict import Attention
 
 COLUMNS, WIDE, HIGH, INCH = 8, 1.08, 1.36, 1.22  # of a grid: images, and what one takes of each
 LINE = 0.14  # that a third line below an image adds
-MARKERS = "os^DvPX*<"  # with twelve colours they tell a hundred classes apart
-NAMED = len(MARKERS) * len(look.CLASS_COLOURS)
-SIDE = 4.8  # inches of a panel of codes
 EVEN = 3  # times an even share of the attention is the least that is drawn as the brightest
 
 
 def draw_grid(
     path: Path, images: np.ndarray, facts: Facts, chosen: np.ndarray, title: str
 ) -> list[Path]:
-    """Images (n, height, width, channels), predicted classes below, mistakes framed unless all."""
-    assert facts.values is not None
-    probabilities = facts.values[chosen]
-    labels = None if facts.labels is None else facts.labels[chosen]
-    guesses = probabilities.argmax(1)
-    wrong = np.zeros(len(images), bool) if labels is None else guesses != labels
-    framed = wrong & (not wrong.all())
-    captions = []
-    for i, guess in enumerate(guesses):
-        told = f"{look.short(facts.classes[guess], 11)}, {100 * probabilities[i].max():.0f} %"
-        if labels is not None and wrong[i]:
-            told += f"\nis {look.short(facts.classes[labels[i]], 15)}"
-        if facts.names:
-            told += f"\n{look.short(Path(facts.names[chosen[i]]).name, 18)}"
-        captions.append(told)
+    """Images (n, h, w, channels), what was said of each below it; mistakes framed unless all."""
+    captions, wrong = zip(*(_said(facts, i) for i in chosen), strict=True)
+    framed = np.array(wrong) & (not all(wrong))
     high = HIGH + LINE * bool(facts.names)
     rows = int(PAGE / look.DPI / (INCH * high))
     parts = pages(path, len(images), COLUMNS * rows)
@@ -51,6 +36,23 @@ def draw_grid(
         told = page_title(title, number, len(parts))
         _draw_page(file, images[part], captions[part], framed[part], told, high)
     return [file for file, _ in parts]
+
+
+def _said(facts: Facts, image: int) -> tuple[str, bool]:
+    """What was said of an image, where it differs what is true; whether it is in a wrong class."""
+    assert facts.values is not None
+    targets, said = facts.targets, facts.values[image]
+    chance = f", {100 * said.max():.0f} %" if targets.kind == CLASS else ""
+    if targets.kind == CLASS:
+        said = said.argmax()
+    elif targets.kind == CLASSES:
+        said = said >= np.array(targets.thresholds or (0.5,))
+    told = targets.caption(said)
+    true = told if facts.labels is None else targets.caption(facts.labels[image])
+    words = look.short(told, 11 if chance else 18) + chance
+    words += f"\nis {look.short(true, 15)}" if true != told else ""
+    words += f"\n{look.short(Path(facts.names[image]).name, 18)}" if facts.names else ""
+    return words, true != told and bool(targets.classes)
 
 
 def _draw_page(
@@ -79,58 +81,6 @@ def _show_image(axes: Axes, image: np.ndarray, white: int, x: float = 0, y: floa
     shown = image[:, :, 0] if image.shape[2] == 1 else image
     place, how = (x, x + 1, y + 1, y), "nearest" if len(image) < 96 else "auto"
     axes.imshow(shown, cmap="gray", vmin=0, vmax=white, extent=place, interpolation=how)
-
-
-def draw_codes(
-    path: Path, places: np.ndarray, colourings: Mapping[str, np.ndarray], classes: Sequence[str],
-    title: str,
-) -> None:  # fmt: skip
-    """Points in the plane (n, 2), a square panel for each way to colour them by class."""
-    font = 9.0 if len(classes) <= 20 else 7.0
-    names = [look.short(name, 22) for name in classes] if len(classes) <= NAMED else []
-    numbered = len(names) > len(look.CLASS_COLOURS)  # more than colours tell apart at a glance
-    if numbered:
-        names = [f"{i}  {name}" for i, name in enumerate(names, 1)]
-    rows = int(72 * SIDE / (1.6 * font))
-    legend = math.ceil(len(names) / rows) * (0.3 + 0.009 * font * max(map(len, names), default=0))
-    width, height = len(colourings) * (SIDE + 0.15) + legend, SIDE + 0.65
-    figure, panels = look.new_figure(width, height, title, len(colourings))
-    figure.set_layout_engine("none")  # which would make room for the legend inside the panels
-    places = _turned(places)
-    middle = (places.max(0) + places.min(0)) / 2
-    half = 0.53 * float(np.ptp(places, axis=0).max()) or 1.0
-    for number, (axes, (name, labels)) in enumerate(zip(panels, colourings.items(), strict=True)):
-        left = number * (SIDE + 0.15) / width
-        axes.set_position((left, 0.0, SIDE / width, SIDE / height))
-        axes.set_title(name, loc="left", fontsize=10, color=look.INK)
-        axes.set(xlim=(middle[0] - half, middle[0] + half), xticks=[], facecolor="white")
-        axes.set(ylim=(middle[1] - half, middle[1] + half), yticks=[], aspect="equal")
-        axes.spines[:].set_color(look.FAINT)
-        for i, label in enumerate(names or classes):
-            colour = look.CLASS_COLOURS[i % len(look.CLASS_COLOURS)]
-            marker = MARKERS[i // len(look.CLASS_COLOURS) % len(MARKERS)]
-            some = places[labels == i]
-            axes.scatter(some[:, 0], some[:, 1], s=11, linewidths=0, alpha=0.75, c=colour,
-                         marker=marker, label=label)  # fmt: skip
-            if numbered and len(some):
-                halo = withStroke(linewidth=1.8, foreground="white")
-                x, y = np.median(some, 0)
-                axes.text(x, y, str(i + 1), fontsize=7, ha="center", va="center",
-                          color=look.INK, zorder=3, path_effects=[halo])  # fmt: skip
-    if names:
-        axes.legend(
-            loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=font,
-            labelcolor=look.INK, ncols=math.ceil(len(names) / rows), markerscale=1.8,
-            handletextpad=0.2, columnspacing=0.8, labelspacing=0.5,
-        )  # fmt: skip
-    look.save(figure, path)
-
-
-def _turned(places: np.ndarray) -> np.ndarray:
-    """The points, turned to fit into the smallest square: t-SNE knows no up and no right."""
-    angles = np.radians(np.arange(0, 90, 3))
-    turns = [np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]]) for a in angles]
-    return min((places @ turn for turn in turns), key=lambda turned: np.ptp(turned, axis=0).max())
 
 
 def draw_attention(path: Path, seen: Attention, heads: bool) -> None:

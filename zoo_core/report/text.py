@@ -13,7 +13,7 @@ import numpy as np
 from zoo_core.data.sheets import first_page
 from zoo_core.io.console import duration, figure, label, percent, typed
 from zoo_core.runs.run import Run
-from zoo_core.runs.summary import SPLITS, Confusion, Curves, Summary, class_scores, mixups, number
+from zoo_core.runs.summary import SPLITS, Curves, Summary, class_scores, mixups, number
 from zoo_core.spec.answers import CLASS, CLASSES, Targets
 from zoo_core.spec.settings import what_it_sets
 
@@ -31,8 +31,6 @@ PLOTS = {
     "predictions.png": "Predictions for some test images",
     "mistakes.png": "The mistakes that the model was surest of",
     "samples.png": "Samples at the end of training",
-    "reconstructions.png": "Images of the test set and their reconstructions",
-    "latent.png": "Codes of test images in the plane",
 }
 
 
@@ -46,8 +44,6 @@ class Facts:
     scores: Mapping[str, Any]  # of summary.split
     curves: Curves
     rates: Sequence[tuple[int, float]]  # epoch, learning rate
-    classes: Sequence[str]
-    confusion: Confusion | None
     targets: Targets
     values: np.ndarray | None  # (n, targets), of the test split: probabilities, or numbers
     labels: np.ndarray | None  # of the test split
@@ -82,7 +78,6 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         ],
         "Numbers": show("numbers.png"),
         "Samples": [*show("samples.png"), *samples_by_epoch(facts.run)],
-        "Codes": show("reconstructions.png", "latent.png"),
         "Plots": [
             *([caption + "the true class."] if "predictions.png" in drawn else ()),
             *show("predictions.png", "mistakes.png"),
@@ -168,13 +163,14 @@ def class_tables(facts: Facts) -> list[str]:
     """Best and worst classes, and what was most often taken for what."""
     if facts.targets.kind == CLASSES:
         return several_tables(facts)
-    if not facts.classes or not facts.confusion:
+    classes, confusion = facts.targets.names, facts.scores.get("confusion")
+    if not confusion:
         return []
-    scores = class_scores(facts.classes, facts.confusion)
+    scores = class_scores(classes, confusion)
     rows = [(plain(s.name), percent(s.accuracy), f"{s.pictures:,}") for s in scores]
     if len(rows) > 12:
         rows[5:-5] = [("...", "...", "...")]
-    found = mixups(facts.classes, facts.confusion)[:10]
+    found = mixups(classes, confusion)[:10]
     lines = [f"- {plain(a)} taken for {plain(b)}: {n:,} (of {of:,})" for a, b, n, of in found]
     confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
     return [table(rows, ("class", "#accuracy", "#images")), *confusions]
@@ -194,20 +190,20 @@ def several_tables(facts: Facts) -> list[str]:
 
 def mistakes(facts: Facts) -> list[str]:
     """The files of the mistakes that the model was surest of."""
-    if facts.targets.kind != CLASS or not facts.names or facts.values is None:
+    classes, values, labels = facts.targets.names, facts.values, facts.labels
+    if not facts.names or values is None or labels is None:
         return []
     rows = [
-        (f"`{facts.names[i]}`", plain(facts.classes[facts.values[i].argmax()]),
-         percent(float(facts.values[i].max())), plain(facts.classes[facts.labels[i]]))
+        (f"`{facts.names[i]}`", plain(classes[values[i].argmax()]),
+         percent(float(values[i].max())), plain(classes[labels[i]]))
         for i in surest_mistakes(facts)[:SHOWN]
-        if facts.labels is not None
     ]  # fmt: skip
     return [table(rows, ("file", "predicted", "#probability", "class"))] if rows else []
 
 
 def surest_mistakes(facts: Facts) -> np.ndarray:
-    """The numbers of the test images that are taken for something else, the surest first."""
-    if facts.values is None or facts.labels is None:
+    """The numbers of the test images that are taken for another class, the surest first."""
+    if facts.targets.kind != CLASS or facts.values is None or facts.labels is None:
         return np.arange(0)
     wrong = np.flatnonzero(facts.values.argmax(1) != facts.labels)
     return wrong[np.argsort(-facts.values[wrong].max(1), kind="stable")]

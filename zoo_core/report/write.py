@@ -34,13 +34,10 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
-from zoo_core.use.generate import sampler_of, to_pixels
-from zoo_core.use.load import as_input, capability, load
+from zoo_core.use.generate import sampler_of
+from zoo_core.use.load import load
 
-RECONSTRUCTED = 24  # images and their reconstructions
 COLUMNS = 8
-CODES = 2000  # images whose codes are laid out in the plane
-NEEDED = ("generate", "reconstruct", "latent")  # capabilities that plots of a model need
 
 
 @dataclass(frozen=True)
@@ -82,24 +79,12 @@ def read_facts(run: Run) -> Facts:
     with reading(run):
         document, metrics = run.read(), run.metrics()
         _, scores = final_scores(document.get("result") or {}, metrics)
-        confusion = scores.get("confusion")
         data = document["dataset"]
-        classes = list(data.get("classes") or ())
-        targets = Targets.from_dict(classes, data.get("targets") or {})
-        one = targets.kind == CLASS
-        if confusion is None and one and values is not None and labels is not None:
-            size = values.shape[1]
-            counts = np.bincount(size * labels + values.argmax(1), minlength=size**2)
-            confusion = counts.reshape(size, size).tolist()
-        if one:  # a model may have room for more classes than the data has names
-            outputs = 0 if values is None else values.shape[1]
-            outputs = max(outputs, len(confusion or ()))
-            classes += [f"class {i}" for i in range(len(classes), outputs)]
+        targets = Targets.from_dict(data.get("classes") or (), data.get("targets") or {})
         curves = curves_of(metrics)
         rates = [(line["epoch"], line["lr"]) for line in metrics if line.get("lr") is not None]
     return Facts(
-        run, document, summary, scores, curves, rates, classes, confusion, targets, values,
-        labels, names, remarks,
+        run, document, summary, scores, curves, rates, targets, values, labels, names, remarks
     )  # fmt: skip
 
 
@@ -144,11 +129,10 @@ class Plotter:
             self.draw("curves.png", plots.draw_curves, facts.curves, facts.title, units, best)
         if len({rate for _, rate in facts.rates}) > 1:
             self.draw("rate.png", plots.draw_rate, facts.rates)
-        if facts.classes and facts.confusion:
-            title = f"{facts.title}, {facts.summary.split} set"
-            classes = facts.classes[: len(facts.confusion)]
-            self.draw("confusion.png", plots.draw_confusion, classes, facts.confusion, title)
-            if scores := class_scores(classes, facts.confusion):
+        if confusion := facts.scores.get("confusion"):
+            title, classes = f"{facts.title}, {facts.summary.split} set", facts.targets.names
+            self.draw("confusion.png", plots.draw_confusion, classes, confusion, title)
+            if scores := class_scores(classes, confusion):
                 self.draw("classes.png", plots.draw_classes, scores, f"{title}: accuracy per class")
 
     def opened(self) -> Dataset:
@@ -167,12 +151,12 @@ class Plotter:
         self.dataset = dataset
         return dataset
 
-    def test_split(self, count: int | None = None) -> Split:
+    def test_split(self, count: int) -> Split:
         """The test split that the run was measured on; count: its images."""
         test = self.opened().test
         if test is None:
             raise ZooError(f"{self.facts.summary.dataset} has no test set")
-        if count not in (None, len(test)):
+        if count != len(test):
             raise ZooError(f"{self.facts.summary.dataset} has changed since the run")
         return test
 
@@ -183,8 +167,7 @@ class Plotter:
             return
         from zoo_core.report.image_plots import draw_grid
 
-        one = facts.targets.kind == CLASS
-        if not one and labels is not None:
+        if facts.targets.kind != CLASS and labels is not None:
             from zoo_core.report import target_plots as draws
 
             several, given = facts.targets.kind == CLASSES, (facts.targets, values, labels)
@@ -200,15 +183,9 @@ class Plotter:
         title = f"{len(some)} of {len(split):,} test images, chosen at random"
         if len(some) == len(split):
             title = f"All {len(some)} test images"
-        if not one:
-            captions = [said_and_true(facts, i) for i in some]
-            how = {"columns": COLUMNS, "title": f"{facts.title}: {title}"}
-            self.draw("predictions.png", write_sheet, split.images[some], captions, **how)
-            return
-        title = f"{facts.title}: {title}" + ("" if labels is None else "; mistakes are framed")
+        framed = "; mistakes are framed" if labels is not None and facts.targets.classes else ""
+        title = f"{facts.title}: {title}{framed}"
         self.draw("predictions.png", draw_grid, split.images[some], facts, some, title)
-        if labels is None:
-            return
         wrong = surest_mistakes(facts)
         sure = wrong[:SHOWN]
         if len(sure):
@@ -217,34 +194,25 @@ class Plotter:
             self.draw("mistakes.png", draw_grid, split.images[sure], facts, sure, title)
 
     def draw_model(self) -> None:
-        """What the model of a finished run is able to draw itself, as its capabilities say."""
+        """Samples of the model of a finished run, and what its task adds."""
         facts, named = self.facts, self.facts.document["model"]
         try:
             entry = registry().models.get(f"{named['plugin']}/{named['name']}")
         except UnknownName:
             return  # the files of the run have told all that can be told without its plugin
-        able = [name for name in NEEDED if name in entry.capabilities]
+        able = "generate" in entry.capabilities
         wanted = able or entry.own_task
         if not wanted or not facts.result or not facts.run.model_file.exists():
             return
         try:
             model = load(facts.run.path.absolute())
-            if "generate" in able:
+            if able:
                 sheet, title = sampler_of(model).sheet(), f"{facts.title}: samples"
                 how = {"columns": COLUMNS, "title": title}
                 self.draw("samples.png", write_sheet, sheet.images, sheet.names, **how)
-            if facts.document["dataset"].get("test") and {*able} - {"generate"}:
-                split = self.test_split()
-                if "reconstruct" in able:
-                    title = f"{facts.title}: images of the test set, each above its reconstruction"
-                    how = {"columns": min(COLUMNS, len(split)), "title": title}
-                    images = reconstructions(model, split)
-                    self.draw("reconstructions.png", write_sheet, images, **how)
-                if "latent" in able:
-                    self.draw_latent(model, split)
             if entry.own_task:
                 self.draw_task(entry, model)
-        except Exception as error:  # a capability is a plugin's code, and may raise anything
+        except Exception as error:  # a plugin's code may raise anything
             told = str(error) if isinstance(error, ZooError) else describe(error)
             facts.remarks.append(f"The plots of the model are left out: {told}.")
 
@@ -255,72 +223,14 @@ class Plotter:
         data, framework = self.opened(), framework_of(entry)
         loader = Loader(
             data.test or data.train, batch_size=EVALUATION_BATCH, preprocess=model.zoo.preprocess,
-            shuffle=False, backend=framework.backend,
+            backend=framework.backend,
         )  # fmt: skip
         how = Recipe(**self.facts.document["recipe"]), loader, self.facts.targets
         for name, figure in framework.plots(entry, model, *how).items():
             file = f"task-{re.sub(r'[^a-z0-9]+', '-', name.lower())}.png"
             self.draw(file, partial(look.save, figure))
 
-    def draw_latent(self, model: Any, split: Split) -> None:
-        """t-SNE of the codes, coloured by true and by predicted class."""
-        from zoo_core.report.image_plots import draw_codes
-
-        facts = self.facts
-        if split.labels is None or facts.targets.kind != CLASS or len(split) < 10:
-            return
-        try:
-            from sklearn.decomposition import PCA
-            from sklearn.manifold import TSNE
-        except ImportError:
-            told = "The plot of the codes needs scikit-learn: `pip install 'zoo-core[report]'`."
-            facts.remarks.append(told)
-            return
-        chosen = chosen_images(split, CODES)
-        parts = np.array_split(chosen, -(-len(chosen) // 256))
-        codes = np.concatenate([call(model, "latent", split, some) for some in parts])
-        if codes.shape[1] > 50:  # t-SNE's time grows with the numbers in a code
-            codes = PCA(50, random_state=0).fit_transform(codes)
-        near = min(30, (len(chosen) - 1) // 3)
-        tsne = TSNE(perplexity=near, init="pca", random_state=0, max_iter=750)
-        colourings = {"true class": split.labels[chosen]}
-        if facts.values is not None:
-            colourings["predicted class"] = facts.values.argmax(1)[chosen]
-        title = f"{facts.title}: t-SNE of the codes of {len(chosen):,} test images"
-        places = tsne.fit_transform(codes)
-        self.draw("latent.png", draw_codes, places, colourings, facts.classes, title)
-
 
 def chosen_images(split: Split, most: int) -> np.ndarray:
     """The same images for every run on a dataset, so that reports can be laid side by side."""
     return np.sort(np.random.default_rng(0).permutation(len(split))[:most])
-
-
-def reconstructions(model: Any, split: Split) -> np.ndarray:
-    """Rows of images, and below each row the same ones as they come back."""
-    chosen = chosen_images(split, RECONSTRUCTED)
-    preprocess = model.zoo.preprocess
-    before = to_pixels(np.asarray(as_input(model, split.images[chosen])), preprocess)
-    after = to_pixels(call(model, "reconstruct", split, chosen), preprocess)
-    starts = range(0, len(chosen), COLUMNS)
-    return np.concatenate([some[i : i + COLUMNS] for i in starts for some in (before, after)])
-
-
-def call(model: Any, name: str, split: Split, chosen: np.ndarray) -> np.ndarray:
-    """What a capability of the model gives for some images."""
-    labels = None if split.labels is None else split.labels[chosen]
-    images = as_input(model, split.images[chosen])
-    found: np.ndarray = capability(model.zoo.entry, name)(model, images, labels)
-    return found
-
-
-def said_and_true(facts: Facts, image: int) -> str:
-    """What was said of an image, and where it differs what is true."""
-    assert facts.values is not None
-    said: Any = facts.values[image]
-    if facts.targets.kind == CLASSES:
-        said = said >= np.array(facts.targets.thresholds or (0.5,))
-    told = facts.targets.caption(said)
-    true = "" if facts.labels is None else facts.targets.caption(facts.labels[image])
-    told = told if true in ("", told) else f"{told} | is {true}"
-    return f"{Path(facts.names[image]).name}: {told}" if facts.names else told

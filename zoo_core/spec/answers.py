@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +46,8 @@ class Targets:
         numbers = (*self.mean, *self.std, *self.thresholds)
         if self.kind not in WORDS or bool(self.names) != (self.kind != NONE):
             raise ValueError(f"{len(self.names)} names for targets of kind {self.kind!r}")
+        if not all(isinstance(text, str) for text in (*self.names, *self.units)):
+            raise ValueError("names and units of targets must be text")
         if any(len(values) not in (0, len(self.names)) for values in lists):
             raise ValueError(f"there must be one value for each of {len(self.names)} targets")
         if not all(map(math.isfinite, numbers)) or any(value <= 0 for value in self.std):
@@ -138,7 +141,10 @@ class Answers(ABC):
 
     def __init__(self, targets: Targets) -> None:
         self.targets, self.size = targets, len(targets.names)
-        self.sums = np.zeros(self.width)
+
+    @cached_property
+    def sums(self) -> np.ndarray:  # not needed to predict, and large where there are many classes
+        return np.zeros(self.width)
 
     @property
     @abstractmethod

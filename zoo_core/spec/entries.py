@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from zoo_core.io.console import UNPRINTABLE
 from zoo_core.io.targets import Displayed
 from zoo_core.spec.recipe import (
     DIGEST,
@@ -26,8 +27,12 @@ from zoo_core.spec.recipe import (
     count,
     number,
     or_none,
+    whole,
 )
 
+# What the data decides of a model is bounded for all; an entry may say less in `ranges`.
+LIMITS = {"num_classes": (1, 65_536), "in_channels": (1, 64), "image_size": (1, 4096)}
+MOST_ITEMS = 100  # of an option that is a list
 KIND = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 # What the zoo itself can train for; the labels of the images decide which of them it is.
 TASKS = ("classification", "multilabel", "regression")
@@ -41,7 +46,25 @@ def _is_kind(word: object) -> bool:
     return isinstance(word, str) and KIND.fullmatch(word) is not None
 
 
-WORDS = Rule(lambda v: isinstance(v, str) and bool(v.strip()), "a few words that say what it is")
+def is_whole(value: Any) -> bool:
+    """Whether an option is a whole number, or a list of them."""
+    if isinstance(value, tuple):
+        return bool(value) and all(map(is_whole, value))
+    return whole(value)
+
+
+def is_inside(value: Any, like: Any, low: int, high: int) -> bool:
+    """Whether an option, of the sort that its default has, keeps to its range in every number."""
+    if isinstance(like, tuple) and isinstance(value, list | tuple):
+        sorts = ((v, like if isinstance(v, list | tuple) else 0) for v in value)
+        return len(value) <= MOST_ITEMS and all(is_inside(v, of, low, high) for v, of in sorts)
+    return not isinstance(like, tuple) and whole(value) and low <= value <= high
+
+
+WORDS = Rule(
+    lambda v: isinstance(v, str) and 0 < len(v.strip()) <= 500 and not UNPRINTABLE.search(v),
+    "a few words that say what it is, at most 500 letters without control characters",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +112,8 @@ class ModelEntry(ListedEntry, Displayed):
     image_size: int = 32
     config: Mapping[str, Any] = field(default_factory=FrozenDict)  # further options, with defaults
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=FrozenDict)  # of some of them
+    # The least and the most that an option of whole numbers, or each number of a list, may be.
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=FrozenDict)
     parameters: int | None = None  # trainable, for the options above; None: depends on options
     total_parameters: int | None = None  # with the frozen ones; as `parameters` unless declared
     dataset: str = "cifar10"
@@ -109,7 +134,7 @@ class ModelEntry(ListedEntry, Displayed):
         **dict.fromkeys(("dataset", "trainer", "task", "reference", "framework"), TEXT),
         **dict.fromkeys(("in_channels", "image_size"), count()),
         **dict.fromkeys(("num_classes", "parameters", "total_parameters"), or_none(count())),
-        **dict.fromkeys(("config", "choices", "capabilities", "recipes"), OPTIONS),
+        **dict.fromkeys(("config", "choices", "ranges", "capabilities", "recipes"), OPTIONS),
         "tags": TEXTS,
     }
 
@@ -134,6 +159,15 @@ class ModelEntry(ListedEntry, Displayed):
                 isinstance(values, tuple) and self.config[name] in values,
                 f"choices of {name!r} must be a tuple with its default {self.config[name]!r}",
             )
+        for name, ends in self.ranges.items():
+            self._require(name in self.options, f"ranges names {name!r}, which is not an option")
+            two = isinstance(ends, tuple) and len(ends) == 2 and all(map(whole, ends))
+            default = self.options[name]
+            self._require(
+                two and ends[0] <= ends[1] and is_inside(default, default, *ends),
+                f"the range of {name!r} must be two whole numbers, the least and the most, and its "
+                f"default {default!r} between them, not {ends!r}",
+            )
         targets = {f"capability {name!r}": target for name, target in self.capabilities.items()}
         if self.own_task:
             targets["task"] = self.task
@@ -151,6 +185,11 @@ class ModelEntry(ListedEntry, Displayed):
     def own_task(self) -> bool:
         """Whether the entry brings its task, and the labels do not decide it."""
         return self.task not in TASKS
+
+    @property
+    def limits(self) -> dict[str, tuple[int, int]]:
+        """The ranges of its options, with those of what the data decides."""
+        return {**{name: LIMITS[name] for name in LIMITS if name in self.options}, **self.ranges}
 
     @property
     def options(self) -> dict[str, Any]:

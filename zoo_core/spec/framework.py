@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo_core.io.errors import OptionError, UsageError, ZooError, check_names
 from zoo_core.io.targets import describe, resolve
-from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.entries import MOST_ITEMS, ModelEntry, is_inside
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from zoo_core.spec.answers import Answers, Figure, Targets
-
-SHAPES = ("num_classes", "in_channels", "image_size")
 
 Config = Mapping[str, Any]  # all options of a model
 Tensors = Mapping[str, Any]  # arrays by name
@@ -56,6 +54,9 @@ class Framework(ABC):
 
     backend = "numpy"  # which arrays the loader makes for it: "torch" or "numpy"
     checks = ""  # string target of a list of functions: further checks of its classifiers
+    # How many tensors and modules a sketch may have. Set for a file, whose options may be absurd:
+    # the sketch raises ValueError once it has more than the file could fill.
+    most_parts: int | None = None
 
     def build(self, entry: ModelEntry, config: Config) -> Any:
         """An untrained model: calls the entry's target with all options as keywords."""
@@ -212,9 +213,13 @@ def framework_of(entry: ModelEntry) -> Framework:
 def check_options(entry: ModelEntry, options: Mapping[str, Any]) -> dict[str, Any]:
     """All options of a model, with these in place of the defaults; unknown ones are refused."""
     check_names(f"model {entry.name!r}", options, entry.options)
+    limits = entry.limits
     for option, value in options.items():
-        if option in SHAPES and not (type(value) is int and value > 0):
-            raise OptionError(f"{option} must be a whole number of at least 1, not {value!r}")
+        if option in limits and not is_inside(value, entry.options[option], *limits[option]):
+            low, high = limits[option]
+            several = isinstance(entry.options[option], tuple)
+            kind = f"a list of at most {MOST_ITEMS} whole numbers" if several else "a whole number"
+            raise OptionError(f"{option} must be {kind}, {low} to {high}, not {value!r:.60}")
         if option in entry.choices and value not in entry.choices[option]:
             *others, last = map(str, entry.choices[option])
             allowed = f"{', '.join(others)} or {last}" if others else last

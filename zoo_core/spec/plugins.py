@@ -1,29 +1,27 @@
-"""Finds, loads, isolates and validates plugins; nothing else in the zoo loads one.
+"""Loads, isolates and validates plugins; nothing else in the zoo loads one.
 
 pluggy's own loader stops at the first bad plugin; this one takes each alone, all or nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
-import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from importlib.machinery import PathFinder
 from itertools import islice
 from typing import Any
 
 import pluggy
 
-from zoo_core import __version__
-from zoo_core.io.errors import PluginError, UsageError, ZooError, did_you_mean
+from zoo_core.io.console import warn
+from zoo_core.io.errors import PluginError, ZooError, did_you_mean
 from zoo_core.io.targets import describe, import_target
 from zoo_core.spec import hooks as hookspecs
+from zoo_core.spec.discovery import find_plugins
 from zoo_core.spec.entries import (
     AugmentationEntry,
     CommandEntry,
@@ -35,16 +33,12 @@ from zoo_core.spec.entries import (
     TrainerEntry,
     with_provider,
 )
+from zoo_core.spec.guard import Guard, leave_out
+from zoo_core.spec.notes import left_behind
 from zoo_core.spec.recipe import NAME
 
-GROUP = "zoo"
-MISSPELT = re.compile(r"(?im)^\[(zo+s?|ozo|zoo[-_.]?(?:core|plugins?|models?))\]")
-BUILTIN = "builtin"
-CORE = "zoo-core"
 MOST_ENTRIES = 10_000  # of one hook of one plugin: a generator without end must not hang the zoo
 SLOW = 0.1  # seconds that a plugin may add to everybody's start
-
-Read = Callable[[str], str | None]  # one of the metadata files of a distribution
 
 CONTRIBUTIONS: dict[str, type] = {
     "zoo_models": ModelEntry,
@@ -94,166 +88,83 @@ class _Incompatible(Exception):
 
 @functools.cache
 def load_plugins() -> Plugins:
-    """Load every installed plugin that the environment does not exclude; once per process."""
-    own = PluginRecord(
-        id=BUILTIN, value="zoo_core.builtin.plugin", distribution=CORE, version=__version__
-    )
-    found = [own, *declared_in()]
-    chosen, excluded = _names_from("ZOO_PLUGINS"), _names_from("ZOO_DISABLE_PLUGINS")
-    unknown = sorted(chosen - {record.id for record in found})
-    if unknown:
-        raise UsageError(
-            f"ZOO_PLUGINS names {', '.join(unknown)}, which is not installed",
-            f"installed: {', '.join(sorted({r.id for r in found}))}",
-        )
-
-    by_id: dict[str, list[PluginRecord]] = {}
-    for record in found:
-        by_id.setdefault(record.id, []).append(record)
-    records, objects = [], {}
-    trial = _new_manager()
-    for record in found:
-        rivals = [other for other in by_id[record.id] if other is not record]
-        if record.id in excluded:
-            record = replace(record, state="disabled", reason="ZOO_DISABLE_PLUGINS names it")
-        elif chosen and record.id not in chosen and record.id != BUILTIN:
-            record = replace(record, state="disabled", reason="ZOO_PLUGINS does not name it")
-        elif rivals and record is not own:  # the built-in plugin cannot be pushed aside
-            names = ", ".join(f"{other.distribution} {other.version}".strip() for other in rivals)
-            reason = f"the plugin id {record.id!r} is also used by {names}; uninstall one of them"
-            record = replace(record, state="conflict", reason=reason)
-        elif record.state == "ok":
-            record, plugin = _load(record, trial)
-            if record.state == "ok":
-                objects[record.id] = plugin
-            else:
-                trial = _new_manager()  # a plugin that fails may leave half of itself behind
-        records.append(record)
-
-    plugins = Plugins(tuple(records), objects)
+    """Load every installed plugin that the user does not exclude; once per process."""
+    records = find_plugins()
+    names = {record.id: in_words(record) for record in records if record.state == "ok"}
+    for plugin in left_behind():
+        if plugin in names:
+            hint = f"zoo doctor finds out why; {leave_out(plugin)}"
+            warn(f"an earlier command ended while plugin {names[plugin]} was loading; {hint}")
+    plugins = load(records)
     if os.environ.get("ZOO_STRICT", "") not in ("", "0") and plugins.broken:
         first = plugins.broken[0]
         raise PluginError(
-            f"plugin {first.id!r} ({first.distribution}) is {first.state}: {first.reason}",
+            f"plugin {in_words(first)} is {first.state}: {first.reason}",
             "ZOO_STRICT is set; without it the zoo goes on with the other plugins",
         )
     return plugins
 
 
-def declared_in(group: str = GROUP) -> Iterator[PluginRecord]:
-    """A record for each entry point of the group, in the order of the path; nothing is imported.
-
-    Of two copies of one distribution the first on the path counts, as it does for imports.
-    """
-    seen = set()
-    for name, read in _distributions():
+def load(records: Iterable[PluginRecord], *, note: bool = True) -> Plugins:
+    """Load those that are ok as far as one knows. note: write down which one, for `left_behind`."""
+    loaded, objects = [], {}
+    with _turn:
+        if _busy:
+            raise ZooError("a plugin cannot ask for models or datasets while it is being imported")
         try:
-            text = read("entry_points.txt") or ""
-        except (OSError, ValueError) as error:
-            # Not ours to judge, unless it is: a file that cannot be read may hold our group.
-            reason = f"its entry_points.txt cannot be read: {error}"
-            yield PluginRecord(
-                id=name, value="", distribution=name, version="", state="failed", reason=reason
-            )
-            continue
-        if f"[{group}]" not in text:
-            other = MISSPELT.search(text) if group == GROUP else None
-            if other and f"Requires-Dist: {CORE}" in (read("METADATA") or ""):
-                reason = f"its entry points are in the group [{other[1]}], not in [{group}]"
-                dist = _name_and_version(name, read)[0]
-                yield PluginRecord(
-                    id=name, value="", distribution=dist, version="", state="failed", reason=reason
-                )
-            continue
-        distribution, version = _name_and_version(name, read)
-        key = re.sub(r"[-_.]+", "-", distribution).lower()
-        if key not in seen:
-            seen.add(key)
-            for point, value in _points(text, group):
-                yield PluginRecord(
-                    id=point, value=value, distribution=distribution, version=version
-                )
+            _busy.append(True)
+            with Guard(note=note) as guard:
+                trial = _new_manager()
+                for record in records:
+                    if record.state == "ok":
+                        record, plugin = _load(record, trial, guard)
+                        if record.state == "ok":
+                            objects[record.id] = plugin
+                        else:
+                            trial = _new_manager()  # the old one may hold half of the plugin
+                    loaded.append(record)
+        finally:
+            _busy.clear()
+    return Plugins(tuple(loaded), objects)
 
 
-def _distributions() -> Iterator[tuple[str, Read]]:
-    """The name in its file name, and a function that reads one of its metadata files.
-
-    Importing importlib.metadata takes as long as all the rest of `zoo list`. So folders on the path
-    are read directly; zip files and import hooks with distributions of their own are left to it.
-    """
-    finders = [finder for finder in sys.meta_path if finder is not PathFinder]
-    others = any(hasattr(finder, "find_distributions") for finder in finders)
-    if others or any(map(os.path.isfile, sys.path)):
-        import importlib.metadata
-
-        for found in importlib.metadata.distributions():
-            yield found.name or "(unknown)", found.read_text
-        return
-    for entry in dict.fromkeys(sys.path):
-        try:
-            names = sorted(os.listdir(entry or "."))  # noqa: PTH208 - Path is slower
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith((".dist-info", ".egg-info")):
-                folder = f"{entry or '.'}/{name}"
-                yield name.partition("-")[0], partial(_read, folder)
+# Two threads at once would undo each other's work; a thread that comes back is in a plugin.
+_turn, _busy = threading.RLock(), list[bool]()
 
 
-def _read(folder: str, file: str) -> str:
-    try:
-        with open(f"{folder}/{file}", encoding="utf-8") as stream:  # noqa: PTH123 - Path is slower
-            return stream.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
+def in_words(record: PluginRecord) -> str:
+    """`'cnn' (zoo-cnn 0.1.0)`."""
+    return f"{record.id!r} ({record.distribution} {record.version})".replace(" )", ")")
 
 
-def _name_and_version(fallback: str, read: Read) -> tuple[str, str]:
-    try:
-        headers = (read("METADATA") or read("PKG-INFO") or "").partition("\n\n")[0]
-    except (OSError, ValueError):
-        headers = ""
-    name = re.search(r"^Name: *(\S+)", headers, re.MULTILINE)
-    version = re.search(r"^Version: *(\S+)", headers, re.MULTILINE)
-    return name[1] if name else fallback, version[1] if version else ""
-
-
-def _points(text: str, group: str) -> Iterator[tuple[str, str]]:
-    section = ""
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            section = line[1:-1]
-        elif section == group and line and not line.startswith("#"):
-            name, _, value = line.partition("=")
-            yield name.strip(), value.partition("[")[0].strip()  # the rest are extras
-
-
-def _names_from(variable: str) -> set[str]:
-    return {name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()}
-
-
-def _load(record: PluginRecord, trial: pluggy.PluginManager) -> tuple[PluginRecord, Any]:
+def _load(
+    record: PluginRecord, trial: pluggy.PluginManager, guard: Guard
+) -> tuple[PluginRecord, Any]:
     """Import and validate one plugin as a whole; a record that says why not, where it fails."""
     started = time.perf_counter()
-    try:
-        # A plugin that prints must not spoil the one JSON document that --json promises.
-        with contextlib.redirect_stdout(sys.stderr):
-            plugin = _import(record)
-            contributed = _validate(record, plugin, trial)
-        return replace(record, seconds=time.perf_counter() - started, **contributed), plugin
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # SystemExit and worse: no plugin may take the zoo down
+
+    def work() -> tuple[Any, dict[str, Any]]:
+        plugin = _import(record)
+        return plugin, _validate(record, plugin, trial)
+
+    def explain(error: BaseException) -> dict[str, str]:
         import traceback
 
-        failed = replace(
-            record,
-            state="incompatible" if isinstance(error, _Incompatible) else "failed",
-            reason=_reason(error),
-            traceback="".join(traceback.format_exception(error)),
-            seconds=time.perf_counter() - started,
-        )
-        return failed, None
+        state = "incompatible" if isinstance(error, _Incompatible) else "failed"
+        text = "".join(traceback.format_exception(error))
+        return {"state": state, "reason": _reason(error), "traceback": text}
+
+    name = in_words(record)
+    done, error, changes = guard.run(record.id, name, work)
+    plugin, facts = done or (None, {"state": "failed", "reason": "its error cannot be shown"})
+    if error is not None:
+        # Guarded too: the plugin's own code may make the text of its error.
+        facts = guard.run(record.id, name, lambda: explain(error))[0] or facts
+    elif changes:
+        plugin, facts = None, {"state": "failed", "reason": f"loading it {' and '.join(changes)}"}
+    if changes and error is not None:
+        facts["reason"] += f"; loading it also {' and '.join(changes)}"
+    return replace(record, seconds=time.perf_counter() - started, **facts), plugin
 
 
 def _import(record: PluginRecord) -> Any:

@@ -164,8 +164,9 @@ class Recipe(Checked):
         **dict.fromkeys(("optimizer", "init"), TEXT),
         "schedule": one_of(*SCHEDULES),
         "precision": one_of(*PRECISIONS),
-        **dict.fromkeys(("epochs", "batch_size", "accumulate"), count()),
-        **dict.fromkeys(("patience", "seed", "evaluate_every"), count(0)),
+        **dict.fromkeys(("epochs", "batch_size", "accumulate"), between(1, 1_000_000_000)),
+        **dict.fromkeys(("patience", "evaluate_every"), count(0)),
+        "seed": between(0, 2**63 - 1),  # torch takes no larger one
         **dict.fromkeys(("weight_decay", "warmup", "mixup", "clip_grad"), number(0)),
         **dict.fromkeys(("momentum", "label_smoothing", "ema"), number(0, 1)),
         "validation_fraction": number(0, 1),

@@ -27,7 +27,7 @@ from zoo_core.spec.plugins import Plugins, load_plugins
 E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
-    "command": {"features": "zoo-frozen"},
+    "command": {"features": "zoo-frozen", "generate": "zoo-generate"},
 }
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from zoo_core.io.errors import EntryError, OptionError, UsageError, did_you_mean
+from zoo_core.io.files import read_bytes
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
 
 FIELDS = {spec.name: getattr(Recipe(), spec.name) for spec in fields(Recipe)}
 ALWAYS = ("optimizer", "lr", "epochs", "batch_size")
+LARGEST_FILE = 8 << 20  # bytes; the run.json of a run with 1,000 classes has about 50,000
 SECTIONS = ("model", "task", "data", "preprocess")  # fields that hold options of their own
 
 
@@ -147,14 +149,18 @@ def read_request(path: Path) -> TrainingRequest:
     """
     kind = path.suffix.lstrip(".") or "TOML"
     try:
-        text = path.read_text(encoding="utf-8")
+        data = read_bytes(path, LARGEST_FILE)
+        if len(data) > LARGEST_FILE:
+            raise ValueError(f"it has more than {LARGEST_FILE:,} bytes")
+        text = data.decode("utf-8")
         document = json.loads(text) if kind == "json" else tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} cannot be read: it is not text") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not valid {kind}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise UsageError(f"{path} is not valid {kind}: {why}") from error
     if kind == "json":
         try:
             model, settings = document["model"], dict(document["recipe"])

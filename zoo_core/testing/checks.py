@@ -23,8 +23,9 @@ from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import resolve
 from zoo_core.publish.publish import MANIFEST
 from zoo_core.spec import hooks
+from zoo_core.spec.discovery import BUILTIN
 from zoo_core.spec.entries import DatasetEntry, PluginRecord
-from zoo_core.spec.plugins import BUILTIN, SLOW, load_plugins
+from zoo_core.spec.plugins import SLOW, load_plugins
 from zoo_core.spec.registry import registry
 from zoo_core.weights.manifest import is_packaged, package_folder, packaged_file, read
 from zoo_core.weights.references import locate

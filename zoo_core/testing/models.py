@@ -26,7 +26,7 @@ from zoo_core.io.errors import Finding, ZooError, did_you_mean
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec import framework as spec
 from zoo_core.spec.answers import CLASS, NONE, Targets
-from zoo_core.spec.entries import ModelEntry
+from zoo_core.spec.entries import ModelEntry, is_whole
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
@@ -36,9 +36,9 @@ from zoo_core.train.builder import build_job, open_data
 from zoo_core.train.display import Display
 from zoo_core.train.job import Job, honoured, trainer_of
 from zoo_core.train.runner import train
+from zoo_core.use.evaluate import evaluate
 from zoo_core.use.generate import open_sampler
 from zoo_core.use.load import capability, load, probes
-from zoo_core.use.predict import evaluate_run
 from zoo_core.weights.verify import read_tensors
 
 SEED = 20  # of torch, before a model is built
@@ -55,8 +55,6 @@ TRIED = {"weight_decay": 0.5, "label_smoothing": 0.5, "clip_grad": 1e-3, "mixup"
 GIVEN = {  # capabilities that are called with images, and the arrays that they give
     "attention": "(layers, images, heads, rows, columns)",
     "features": "(images, features)",
-    "latent": "(images, numbers)",
-    "reconstruct": "(images, channels, height, width)",
 }
 CAPABILITIES = (*GIVEN, "backbone", "generate", "preprocess", "pretrained")
 CAUSES = {  # what an exception in a plugin's code says, and what to do
@@ -151,6 +149,19 @@ def check_build(name: str, **options: Any) -> None:
             f"building {name} sets the seed of torch",
             "every run starts from the same weights, whatever seed a recipe names",
             "seed nothing in __init__: the zoo does it before it builds the model",
+        )
+
+
+def check_ranges(name: str, **options: Any) -> None:
+    """Each of its options that is a whole number, or a list of them, has a range."""
+    entry = registry().models.get(name)
+    open_ones = [k for k, v in entry.config.items() if is_whole(v) and k not in entry.ranges]
+    if open_ones:
+        wanted = ", ".join(f'"{option}": (1, 512)' for option in open_ones)
+        raise Finding(
+            f"{name} declares no range for {' and '.join(open_ones)}",
+            "options come with weights, which may be a stranger's: a depth of 10**12 never ends",
+            f"write ranges={{{wanted}}} into the entry, with the least and the most of each",
         )
 
 
@@ -258,16 +269,15 @@ def check_capabilities(name: str, **options: Any) -> None:
         return  # or it is empty until it is fitted
     for able in called:
         images, target = _images(entry, config), entry.capabilities[able]
-        labels = [np.zeros(IMAGES, np.int64)] * (able in ("latent", "reconstruct"))
         try:
-            found = capability(entry, able)(model, images, *labels)
+            found = capability(entry, able)(model, images)
         except Exception as error:
             raise _broken(f"{target}, called for {able},", entry, error) from error
         shape, what = tuple(getattr(found, "shape", ())), ""
         fits = len(shape) == len(GIVEN[able].split(",")) and shape[able == "attention"] == IMAGES
         if not isinstance(found, np.ndarray) or found.dtype.kind != "f":
             what = f"a {type(found).__name__}"
-        elif not fits or (able == "reconstruct" and shape != tuple(images.shape)):
+        elif not fits:
             what = f"an array {shape}"
         elif able == "attention" and (found.sum((-1, -2)) > 1.001).any():
             what = f"maps that sum to {found.sum((-1, -2)).max():.3g}, above 1"
@@ -384,7 +394,7 @@ def check_training(name: str, **options: Any) -> None:
                 "that is the first thing that people try",
                 f"try it: zoo train {name} --dataset synthetic --epochs 1 --debug",
             ) from error
-        again, model = evaluate_run(str(result.path)), load(result.path)
+        again, model = evaluate(str(result.path)), load(result.path)
         kept = read_tensors(result.run.model_file)
     if answers := framework_of(entry).answers(entry, model.zoo.targets):
         scores = framework_of(entry).predict_batch(model, images := probes(model))

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from zoo_core import __version__
 from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
-from zoo_core.spec.plugins import BUILTIN, load_plugins
+from zoo_core.spec.discovery import BUILTIN
+from zoo_core.spec.plugins import load_plugins
 from zoo_core.testing.suite import DECISIVE, Check, Outcome, outcomes
 
 LARGEST = 100 << 20  # bytes of a file that PyPI takes without asking
@@ -289,6 +290,7 @@ def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[
     folders to import from first, even if the same package is installed."""
     path = [*map(str, before), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"ZOO_DISABLE_PLUGINS": "", "ZOO_PLUGINS": "", "ZOO_STRICT": ""}
+    environment["ZOO_CONFIG"] = os.devnull  # in which nothing is disabled
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     with (
         tempfile.TemporaryDirectory() as elsewhere,

@@ -90,6 +90,7 @@ def checks_of(name: str, **options: Any) -> list[Check]:
             target = "" if entry.own_task else framework_of(entry).checks
         for check in (
             models.check_build,
+            models.check_ranges,
             models.check_shapes,
             models.check_parameters,
             models.check_recipes,

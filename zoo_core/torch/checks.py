@@ -124,13 +124,17 @@ def check_choices(name: str, **options: Any) -> None:
 
 def check_errors(name: str, **options: Any) -> None:
     """Options that cannot work are refused when the model is built, with a sentence."""
-    subject = Subject(name, options)
+    subject, ends = Subject(name, options), registry().models.get(name).ranges
     counts = [k for k, v in subject.entry.config.items() if type(v) is int]
-    for option, value in [("image_size", 1), *product(counts, (0, -1))]:
+    least = [("image_size", 1), *product(counts, (0, -1)), *((k, v[0]) for k, v in ends.items())]
+    for option, value in [*least, *((k, v[1]) for k, v in ends.items())]:
+        default = subject.entry.options[option]
         try:
-            absurd = subject.but(**{option: value})
-            with torch.inference_mode():
-                absurd.build().eval()(absurd.images(2))
+            absurd = subject.but(**{option: like(default, value)})
+            absurd.sketch()
+            if (option, value) in least:  # the most may be more than this machine has memory for
+                with torch.inference_mode():
+                    absurd.build().eval()(absurd.images(2))
         except OptionError:
             continue
         except Exception as error:
@@ -139,6 +143,11 @@ def check_errors(name: str, **options: Any) -> None:
                 "the user sees a traceback from inside the network, and has no idea what to change",
                 f'check {option} in __init__ and raise ValueError("... why it cannot work")',
             ) from error
+
+
+def like(default: Any, value: int) -> Any:
+    """A value for an option: in a list of them, each is this one."""
+    return tuple(like(v, value) for v in default) if isinstance(default, tuple) else value
 
 
 def check_gradients(name: str, **options: Any) -> None:

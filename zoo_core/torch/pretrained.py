@@ -125,7 +125,7 @@ def _from_hub(source: Pretrained, folder: Path) -> dict[str, np.ndarray]:
     repository = HuggingFace(source.hub)
     commit = repository.resolve("")
     sha256, size = repository.stored(commit, "model.safetensors")
-    path = repository.fetch(commit, "model.safetensors", folder)
+    path = repository.fetch(commit, "model.safetensors", folder, size)
     tensors = read_tensors(path, sha256=sha256, size=size)
     return {key: array.copy() for key, array in tensors.items()}
 

@@ -149,8 +149,9 @@ class Task(ABC):
     def plots(self, model: nn.Module, batches: Iterator[Batch]) -> Mapping[str, Any]:
         """What the report shows besides: figures of matplotlib by name.
 
-        batches: of the test images, or of the training images where there are none; take as many
-        as a plot needs. The plot NAME becomes pictures/task-NAME.png.
+        batches: of the test images, or of the training images where there are none, in a random
+        order, the same each time; take as many as a plot needs. The plot NAME becomes
+        pictures/task-NAME.png.
         """
         return {}
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module
 
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.io.errors import OptionError, ZooError
@@ -29,6 +31,11 @@ from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
 
+HOOKS = (  # what torch calls for each part of a module
+    module.register_module_parameter_registration_hook,
+    module.register_module_buffer_registration_hook,
+    module.register_module_module_registration_hook,
+)
 TOLERANCE = 1e-3  # of the largest number in the answer: other kernels round differently
 
 
@@ -52,7 +59,8 @@ class TorchTrainer(Trainer):
         return model
 
     def sketch(self, entry: ModelEntry, config: Config) -> nn.Module:
-        with torch.device("meta"):  # no memory, and no random numbers that nobody needs
+        # No memory, and no random numbers that nobody needs.
+        with torch.device("meta"), at_most(self.most_parts):
             return self.build(entry, config)
 
     # What tensor_spec looked at: the assemble that follows a check fills it.
@@ -182,6 +190,23 @@ class TorchTrainer(Trainer):
         like = next(model.parameters())
         logits: Tensor = model(images.to(like.device, like.dtype))
         return logits.float().cpu().numpy()
+
+
+@contextlib.contextmanager
+def at_most(parts: int | None) -> Iterator[None]:
+    """Stop the building of a module, with a ValueError, once it has more parts than these."""
+    ours, found = threading.get_ident(), 0
+
+    def count(*_: object) -> None:
+        nonlocal found
+        found += threading.get_ident() == ours  # others may build at the same time
+        if parts is not None and found > parts:
+            raise ValueError(f"it would have more than {parts:,} tensors and layers")
+
+    with contextlib.ExitStack() as undo:
+        for register in HOOKS if parts is not None else ():
+            undo.callback(register(count).remove)
+        yield
 
 
 def _batches(model: nn.Module, loader: Loader) -> Iterator[Batch]:

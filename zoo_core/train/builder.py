@@ -22,14 +22,14 @@ from zoo_core.data.augment import parse_augment
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import find_dataset, open_dataset
 from zoo_core.data.images import FITS
-from zoo_core.data.preprocess import Preprocess
+from zoo_core.data.preprocess import INPUT, Preprocess
 from zoo_core.io.errors import DataError, UsageError, ZooError
 from zoo_core.io.process import process
 from zoo_core.runs.run import FORMAT, Directory, Run
 from zoo_core.spec.answers import CLASS, NUMBERS
+from zoo_core.spec.discovery import CORE
 from zoo_core.spec.entries import ModelEntry, Provider
 from zoo_core.spec.framework import check_options
-from zoo_core.spec.plugins import CORE
 from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import registry
 from zoo_core.train.checkpoint import Checkpoints
@@ -193,7 +193,7 @@ def wanted_preprocess(entry: ModelEntry, recipe: Recipe) -> dict[str, Any]:
     if "preprocess" in entry.capabilities:
         give = capability(entry, "preprocess")
         wanted = {**give(check_options(entry, recipe.model)), **wanted}
-    for option, setting in (("image_size", "size"), ("in_channels", "channels")):
+    for option, setting in INPUT.items():
         if option in recipe.model:
             wanted.setdefault(setting, recipe.model[option])
     return wanted
@@ -209,6 +209,7 @@ def fit_to_data(
     if entry.num_classes is not None and outputs:
         shapes["num_classes"] = outputs
     config = check_options(entry, {**shapes, **recipe.model})
+    preprocess.check_model(config)
     classes = config.get("num_classes")
     if classes is not None and outputs and classes != outputs:
         what = "classes" if data.classes else "numbers for each image"

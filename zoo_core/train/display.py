@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import UNITS, duration, named
+from zoo_core.io.console import UNITS, duration, named, plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -26,11 +26,11 @@ class Display:
 
     def say(self, sentence: str) -> None:
         if not self.quiet:
-            print(sentence, file=sys.stderr, flush=True)
+            print(plain(sentence), file=sys.stderr, flush=True)
 
     def warn(self, sentence: str) -> None:
         if self.warns:
-            print(f"Warning: {sentence}", file=sys.stderr, flush=True)
+            print(f"Warning: {plain(sentence)}", file=sys.stderr, flush=True)
 
     def start(self, epochs: int, steps: int, first_epoch: int, first_step: int) -> None:
         self.epochs = epochs

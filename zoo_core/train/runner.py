@@ -38,7 +38,7 @@ from zoo_core.train.builder import (
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
 from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
-from zoo_core.use.predict import Measured, measure_model, score
+from zoo_core.use.evaluate import Measured, measure_model, score
 from zoo_core.weights.manifest import find_model
 from zoo_core.weights.verify import Located, check
 

@@ -1,9 +1,8 @@
-"""What a trained model says of images: figures of a split, classes, and where it looks."""
+"""What a trained model says of images: its answers, and where it looks."""
 
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,25 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.datasets import find_dataset, named_or, open_dataset
 from zoo_core.data.image_folder import images_in
 from zoo_core.data.images import SUFFIXES, open_image
-from zoo_core.data.loader import EVALUATION_BATCH, Loader
+from zoo_core.data.loader import EVALUATION_BATCH
 from zoo_core.data.originals import InMemory, LeftOut
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import progress, warn
-from zoo_core.io.errors import DataError, UsageError, os_errors
+from zoo_core.io.errors import DataError, UsageError, WeightsError, os_errors
 from zoo_core.io.net import is_url, read_url
-from zoo_core.io.targets import Displayed, resolve
-from zoo_core.runs.summary import SPLITS
-from zoo_core.spec.answers import CLASS, NUMBERS, Targets
-from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, Framework, framework_of
-from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.registry import as_reference
-from zoo_core.use.load import as_input, blocks, capability, load_model, loaded
-from zoo_core.weights.references import obtain
+from zoo_core.io.targets import Displayed, describe, resolve
+from zoo_core.spec.answers import Answers
+from zoo_core.spec.framework import Framework, framework_of
+from zoo_core.use.load import as_input, blocks, capability, loaded
 
 MOST_BYTES = 100_000_000  # of an image that an address gives
 SHOWN = 12  # images that a notebook shows beside their predictions
@@ -70,189 +62,37 @@ class Predictions(list[Prediction], Displayed):
         return f"[{', '.join(map(repr, self[:2]))}{more}]"
 
 
-Measured = tuple[dict[str, Any], np.ndarray | None, float | None]
-
-
-def measure_model(
-    entry: ModelEntry,
-    model: Any,
-    preprocess: Preprocess,
-    data: Dataset,
-    recipe: Recipe,
-    *,
-    split: str = "test",
-    rows: np.ndarray | None = None,
-    scores: np.ndarray | None = None,
-) -> Measured:
-    """Figures of a split; of what answers also all answers, and milliseconds per image.
-
-    The loss is the task's own, or else that of the answers. rows: only these images. scores: if
-    known already.
-    """
-    images, framework = data.split(split), framework_of(entry)
-    assert images is not None
-    loader = Loader(
-        images, batch_size=EVALUATION_BATCH, preprocess=preprocess, indices=rows, shuffle=False,
-        backend=framework.backend,
-    )  # fmt: skip
-    figures: dict[str, Any] = {}
-    if entry.own_task:
-        figures = framework.measure(entry, model, recipe, loader, data.targets)
-    answers = framework.answers(entry, data.targets)
-    if answers is None or answers.targets != data.targets:  # or answers of another question
-        return figures, None, None
-    outputs, ms = score(framework, model, data, split, loader, scores)
-    named: dict[str, Any] = {}
-    if images.labels is not None:
-        labels = images.labels[loader.indices]
-        for part in blocks(len(outputs), EVALUATION_BATCH):
-            answers.add(outputs[part], labels[part])
-        named = answers.summary() | answers.details(outputs, labels)
-    without_loss = {name: value for name, value in named.items() if name != "loss"}
-    return named | figures | without_loss, answers.values(outputs).astype(np.float32), ms
-
-
-def score(
-    framework: Framework,
-    model: Any,
-    data: Dataset,
-    split: str,
-    loader: Loader,
-    known: np.ndarray | None = None,
-) -> tuple[np.ndarray, float]:
-    """Outputs of the images of a split that a loader has, from a cache where a framework has one,
-    and milliseconds for each. known: the outputs, of which one batch tells the time."""
-    if cached := framework.score_split(model, loader.preprocess, data, split):
-        return cached[0][loader.indices], cached[1]
-    found: list[np.ndarray] = []
-    seconds, images = 0.0, 0
-    for batch in loader.epoch(0):
-        started = time.perf_counter()
-        found.append(framework.predict_batch(model, batch.images))
-        seconds += time.perf_counter() - started
-        images += len(batch)
-        if known is not None:
-            break
-    return np.concatenate(found) if known is None else known, 1000 * seconds / images
-
-
-def measure(
-    model: Any, dataset: Any, options: Config, task: Config, split: str = "test",
-    name: str = "", run: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Figures of a model that zoo.load returned, on a split of a dataset; name: what to call it.
-
-    run: the run.json of its training on this dataset, which knows what was kept for validation.
-    """
-    if split not in SPLITS:
-        raise UsageError(f"there is no split {split!r}", f"choose one of {', '.join(SPLITS)}")
-    about = model.zoo
-    data = open_dataset(dataset, options, fit=about.preprocess.fit)
-    answers = framework_of(about.entry).answers(about.entry, about.targets)
-    named = answers is not None and answers.targets == about.targets
-    if named:
-        data = as_known(data, about.targets, name or about.source)
-    part, rows = "test" if split == "test" else "train", None
-    if run and part == "train" and run["dataset"]["digest"] == data.digest:
-        rows = data.parts(Recipe(**run["recipe"]))[split == "validation"]
-    elif split == "validation":
-        what = f"{name or about.source} does not say which images of {data.name} were kept back"
-        raise UsageError(f"{what} for validation", "a run says so, for the data of its training")
-    images = data.split(part)
-    count = 0 if images is None else len(images if rows is None else rows)
-    if not images or not count or (named and images.labels is None):
-        hint = "--split train measures the images that it was trained on" * (split == "test")
-        what = f"{data.name} has no {'labelled ' if named else ''}{split} split"
-        raise UsageError(what, hint)
-    how = about.preprocess, data, Recipe(task=task)
-    figures, _, ms = measure_model(about.entry, model, *how, split=part, rows=rows)
-    if ms is not None:
-        figures["inference_ms_per_image"] = round(ms, 4)
-    told = {"left_out": data.left_out} if data.left_out else {}
-    return {"dataset": data.name, "split": split, "images": count, **told, **figures}
-
-
-def as_known(data: Dataset, ours: Targets, name: str) -> Dataset:
-    """The data with labels as a model has learned them: of its classes some may be missing."""
-    theirs = data.targets
-    unknown = [one for one in theirs.names if one not in ours.names]
-    same = theirs.names == ours.names if ours.kind == NUMBERS else not unknown
-    if theirs.kind != ours.kind or not same:
-        known, given = (
-            ", ".join((*names[:5], *["..."] * (len(names) > 5)))
-            for names in (ours.names, unknown or theirs.names)
-        )
-        word = "classes" if ours.classes else "numbers"
-        what = f"{name} has other {word} than {data.name}: it knows {known}"
-        raise UsageError(f"{what}; {data.name} has {given or 'no labels'}")
-    if theirs.names == ours.names:
-        return replace(data, targets=ours)
-    places = np.array([ours.names.index(one) for one in theirs.names])
-
-    def known_labels(split: Split) -> Split:
-        assert split.labels is not None
-        if ours.kind == CLASS:
-            return replace(split, labels=places[split.labels])
-        labels = np.zeros((len(split), len(ours.names)), split.labels.dtype)
-        labels[:, places] = split.labels
-        return replace(split, labels=labels)
-
-    test = data.test and known_labels(data.test)
-    return replace(data, targets=ours, train=known_labels(data.train), test=test)
-
-
-def evaluate_run(
-    reference: str | Path,
-    dataset: Any = "",
-    *,
-    split: str = "test",
-    options: Config | None = None,
-    device: str = "auto",
-    runs: Path | None = None,
-) -> dict[str, Any]:
-    """Measure a trained run again, on its own dataset or another one whose classes it knows.
-
-    split: "test", "train" (what it was trained on) or "validation". Images of other folders are
-    stored as its own were; a folder without splits is measured whole. options: of the data.
-    """
-    weights = obtain(as_reference(reference), runs)
-    located, given = weights.located, dict(options or {})
-    dataset = named_or(dataset, located.dataset)
-    if isinstance(dataset, str) and not dataset:
-        what = f"{located.name} does not say what it was trained on"
-        raise UsageError(what, "--dataset NAME chooses the data")
-    model = load_model(weights, device=device)
-    choice, run = find_dataset(dataset), located.run
-    if choice.reference == located.dataset:
-        given = {**located.data_options, **given}
-    elif choice.entry.originals:
-        how = model.zoo.preprocess
-        stored = {"image_size": how.stored_size, "channels": how.stored_channels, "fit": how.fit}
-        given = {**stored, "test_fraction": 1.0, **given}
-    elif "test_fraction" in choice.options:  # arrays
-        given = {"test_fraction": 1.0, **given}
-    figures = measure(model, dataset, given, located.task_options, split, located.name, run)
-    return {"run": located.name, **figures}
-
-
-def predict_images(
-    reference: Any,
-    images: Sequence[Any],
+def predict(
+    run: Any,
+    images: Any,
     *,
     top: int = 5,
     strict: bool = False,
     device: str = "auto",
     runs: Path | None = None,
 ) -> Predictions:
-    """Classify images, in batches; see `named_images` for what they may be.
+    """The most likely classes of images.
 
-    Of several images, those that cannot be read are left out and named; strict: they are an error.
+        zoo.predict("cnn", "cat.jpg")[0].classes
+        zoo.predict(model, ["https://example.org/dog.png", "holiday/", request.body])
+
+    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. images: one
+    image or several. An image is a path, an address (http, https), the bytes of an image file, a
+    file opened with "rb", a PIL image, or a uint8 array (h, w, c); a folder, or an array of four
+    dimensions, is several. Of several, those that cannot be read are in `left_out` of the result;
+    strict: they are an error.
     """
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
-    refuse_image(reference)
-    named = named_images(images)
-    model = loaded(reference, runs, device)
+    refuse_image(run)
+    if isinstance(images, str | Path | bytes | bytearray | memoryview) or hasattr(images, "read"):
+        several = False
+    elif hasattr(images, "ndim"):  # an array, which can be iterated even where it is one image
+        several = images.ndim == 4
+    else:
+        several = isinstance(images, Iterable)
+    named = named_images(list(images) if several else [images])
+    model = loaded(run, runs, device)
     entry, targets = model.zoo.entry, model.zoo.targets
     what = f"model {entry.name!r}"
     framework = framework_of(entry)
@@ -271,7 +111,7 @@ def predict_images(
     left_out: list[LeftOut] = []
     predictions = Predictions(left_out=left_out)
     with progress("predicting", len(named)) as advance:
-        for part in blocks(len(named), EVALUATION_BATCH):
+        for part in blocks(len(named), min(EVALUATION_BATCH, model.zoo.preprocess.at_once)):
             names, given, stored = [], [], []
             for name, image in named[part]:
                 try:
@@ -287,7 +127,7 @@ def predict_images(
             advance(len(names))
             if not names:
                 continue
-            rows = answers.values(framework.predict_batch(model, as_input(model, stored)))
+            rows = readable(model, framework, answers, stored)
             for name, image, row in zip(names, given, rows, strict=True):
                 said = answers.answer(row, top)
                 kept = image if len(predictions) < SHOWN else None
@@ -299,6 +139,26 @@ def predict_images(
     return predictions
 
 
+def readable(
+    model: Any, framework: Framework, answers: Answers, stored: Sequence[np.ndarray]
+) -> np.ndarray:
+    """What a model says of images, as people read it; its weights may be anybody's."""
+    what = f"the model of {model.zoo.source} cannot be used for such an image"
+    hint = "take other weights, or train it again; --debug shows where it happens"
+    try:
+        outputs = framework.predict_batch(model, as_input(model, stored))
+    except (ArithmeticError, LookupError, MemoryError, RuntimeError, ValueError) as error:
+        raise WeightsError(f"{what}: {describe(error)[:200]}", hint) from error
+    if outputs.shape != (len(stored), answers.size):
+        wrong = f"it gives {outputs.shape} for {answers.size} classes or numbers"
+        raise WeightsError(f"{what}: {wrong}", hint)
+    with np.errstate(all="ignore"):
+        rows = answers.values(outputs)
+    if not np.isfinite(rows).all():
+        raise WeightsError(f"{what}: it gives numbers that are not finite", hint)
+    return rows
+
+
 def refuse_image(reference: Any) -> None:
     """Say so where somebody gave an image in place of the model."""
     if is_url(reference) or (isinstance(reference, str) and reference.lower().endswith(SUFFIXES)):
@@ -307,11 +167,7 @@ def refuse_image(reference: Any) -> None:
 
 
 def named_images(given: Sequence[Any]) -> list[tuple[str, Any]]:
-    """(name, image) of each; a folder is replaced by the images in it.
-
-    Images are paths, addresses (http, https), bytes or open files of an image file, PIL images, and
-    uint8 arrays. Nothing is read yet.
-    """
+    """(name, image) of each; a folder is replaced by the images in it. Nothing is read yet."""
     return [one for number, image in enumerate(given, 1) for one in _named(number, image)]
 
 
@@ -386,15 +242,21 @@ class Attention(Displayed):
             draw(Path(path), self, heads)
 
 
-def attention_of(
-    reference: Any, image: Any, *, device: str = "auto", runs: Path | None = None
-) -> Attention:
-    """Where every layer and head of a trained model looks in one image."""
-    refuse_image(reference)
+def attention(run: Any, image: Any, *, device: str = "auto", runs: Path | None = None) -> Attention:
+    """Where a transformer looks in one image, layer by layer and head by head.
+
+        seen = zoo.attention("nano_vit_p4.cifar10", "cat.jpg")   # a notebook draws it
+        seen.draw("cat.png", heads=True)
+        seen.maps                                                # (layers, heads, rows, columns)
+
+    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. image: one,
+    as `zoo.predict` takes it.
+    """
+    refuse_image(run)
     (name, found), *others = named_images([image])
     if others or (isinstance(found, Path) and found != Path(image)):  # one of several, or alone
         raise UsageError(f"{image} is a folder, and attention is drawn for one image")
-    model = loaded(reference, runs, device)
+    model = loaded(run, runs, device)
     about, image = model.zoo, opened(found)
     look, images = capability(about.entry, "attention"), as_input(model, [image])
     maps = look(model, images)

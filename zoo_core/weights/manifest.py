@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from zoo_core.io.console import UNPRINTABLE
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import ManifestError, UnknownName, os_errors
 from zoo_core.io.files import atomic_write, locked, read_bytes, user_manifest
@@ -32,13 +33,13 @@ from zoo_core.spec.registry import registry
 
 VERSION = 1
 LARGEST = 64 << 20  # bytes of a manifest; 10,000 entries are about 11 MB
+LONGEST_NAME = 500  # letters of a class, a dataset, a metric
 LARGEST_ENTRY = 1 << 20  # of one entry on its own, a hub's config.json
 USERS, CORE = "your manifest", "zoo-core"  # who lists an entry, in words
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}")
 DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 UNUSABLE = re.compile(r"[\x00-\x1f\x7f\\:]")  # in a path that has to work everywhere
 
 # How deep a value can be nested is part of its type, so that a manifest cannot be deeper.
@@ -81,6 +82,11 @@ class Weights(
     def __post_init__(self) -> None:
         model, _, tag = self.name.partition(".")
         inside = is_inside(self.file) and self.file.endswith(".safetensors")
+        texts = (self.dataset, self.license, *self.classes, *self.metrics, *self.config)
+        odd = next((t for t in texts if len(t) > LONGEST_NAME or UNPRINTABLE.search(t)), None)
+        if odd is not None:  # people will see it on their terminal
+            what = f"at most {LONGEST_NAME} letters without control characters"
+            raise ValueError(f"names must have {what}, not {odd[:LONGEST_NAME]!r}")
         for field, ok, wanted in (
             ("name", model == self.model and NAME.fullmatch(tag), "model.tag"),
             ("model", NAME.fullmatch(self.model), "the name of a model"),

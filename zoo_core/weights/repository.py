@@ -11,61 +11,28 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from zoo_core.io.console import say, typed
-from zoo_core.io.errors import (
-    HubError,
-    ManifestError,
-    SourceUnavailable,
-    UsageError,
-    ZooError,
-    os_errors,
-)
+from zoo_core.io.console import say, typed, warn
+from zoo_core.io.errors import HubError, ManifestError, UsageError, os_errors
 from zoo_core.io.files import atomic_write, locked, open_regular, read_bytes, temporary_folder
-from zoo_core.io.net import check_reachable
-from zoo_core.io.targets import describe
+from zoo_core.io.net import WrongSize
+from zoo_core.spec.recipe import DIGEST
+from zoo_core.weights.hub import ANSWER_SECONDS, PUBLISHED, Client
 from zoo_core.weights.manifest import COMMIT, LARGEST_ENTRY, REPOSITORY, Weights, parse
 
 CONFIG, MODEL, CARD = "config.json", "model.safetensors", "README.md"
 REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 Files = Mapping[str, bytes | Path]  # by name in the repository: texts, and the path of the weights
-REACHABLE_SECONDS = 2.0  # the client itself would try for 23
-ANSWER_SECONDS = 10.0
 BESIDE = {".gitattributes", ".gitignore", "LICENSE", CARD}  # in a repository without weights
-OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR)
 MOUNTED = "is the disk that it was on mounted?"
-PUBLISHED = "was it published with zoo publish?"
-LOGIN = "hf auth login, or a token in HF_TOKEN"
-SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a sentence, a hint
-    "OfflineModeIsEnabled": ("{} is not asked, because the Hub's client is offline", ""),
-    "GatedRepoError": ("{} is gated: you need access", f"ask its owner; then {LOGIN}"),
-    "RevisionNotFoundError": ("{} has no such revision", "without @REVISION it is the newest one"),
-    "RemoteEntryNotFoundError": ("{} does not have that file", PUBLISHED),
-    "LocalTokenNotFoundError": ("{} needs a token", LOGIN),
-    "RepositoryNotFoundError": (
-        "there is no repository {}, or it is private",
-        f"is it spelt correctly? A private one needs a token: {LOGIN}",
-    ),
-    "bad token": (
-        "the hub does not accept your token for {}",
-        f"{LOGIN}; public repositories need none: unset HF_TOKEN",
-    ),
-    403: ("{}: you do not have the permission (403)", "the token must have the right to write"),
-    404: ("{}: the hub does not know it (404)", ""),
-    409: ("{}: it is in conflict with what the hub has (409)", "try again"),
-    412: ("{}: somebody else published to it meanwhile (412)", "look at it, then publish again"),
-    429: ("{}: the hub got too many requests from here (429)", "wait a while, then try again"),
-}
 
 
 def is_repository(reference: str) -> bool:
@@ -150,12 +117,15 @@ class Folder:
         with self._reading(file):
             return "", self._file(commit, file).stat().st_size
 
-    def fetch(self, commit: str, file: str, folder: Path) -> Path:
-        """Bring a file into an empty folder. The caller checks what it is."""
+    def fetch(self, commit: str, file: str, folder: Path, most: int) -> Path:
+        """Bring a file of at most so many bytes into an empty folder. The caller checks it."""
         with self._reading(file):
             source = open_regular(self._file(commit, file), follow=False)
         target = folder / Path(file).name
         with source, target.open("wb") as copy:
+            if (found := os.fstat(source.fileno()).st_size) > most:
+                what = f"{file} of {self.reference}@{commit} has {found:,} bytes"
+                raise HubError(f"{what} instead of at most {most:,}", "it is another file")
             shutil.copyfileobj(source, copy, 1 << 20)
         return target
 
@@ -242,14 +212,11 @@ def _revision_of(digests: Mapping[str, str]) -> str:
 # ---------------------------------------------------------------- the Hub
 
 
-def offline() -> bool:
-    """Whether this machine is told to use no network, in the words that the client knows."""
-    value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-    return value.upper() in ("1", "ON", "YES", "TRUE")
+class Listing(NamedTuple):
+    """What the hub says of one revision: each file's digest, SHA-256 or Git's, and its size."""
 
-
-def endpoint() -> str:
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    commit: str
+    files: dict[str, tuple[str, int]]
 
 
 class HuggingFace:
@@ -262,168 +229,130 @@ class HuggingFace:
     def __init__(self, name: str, kind: str = "model") -> None:
         self.name, self.kind = name, kind  # "model" or "dataset"
         self.reference = f"hf:{name}"
-        self._infos: dict[str, Any] = {}
-        self._reached = self._publishing = False
-        self._without = "what is on this machine already loads without it"
+        self._listings: dict[str, Listing] = {}
+        self._hub = Client(self.reference)
 
     def inside(self) -> list[Repository]:
         """The repositories of an organisation whose card says that zoo publish made them."""
-        with self._talking() as hub:
+        with self._hub.asked() as hub:
             found = sorted(one.id for one in hub.list_models(author=self.name, filter="zoo"))
+            if not all(REPOSITORY.fullmatch(name) and ".." not in name for name in found):
+                raise ValueError("a repository has a name that cannot be one")
         return [HuggingFace(name) for name in found]
 
     def resolve(self, revision: str) -> str:
         if COMMIT.fullmatch(revision):
             return revision  # it always stands for itself: nobody is asked
-        return str(self._info(revision).sha)
+        return self._listing(revision).commit
 
     def stored(self, commit: str, file: str) -> tuple[str, int]:
-        there = {one.rfilename: one.lfs for one in self._info(commit).siblings or ()}
+        there = self._listing(commit).files
         if file not in there:
             raise HubError(f"{self.reference} has no {file}", PUBLISHED)
-        if there[file] is None:
+        if DIGEST.fullmatch(there[file][0]) is None:
             what = f"{self.reference} does not keep {file} as a large file"
             raise HubError(f"{what}, so that there is no digest to check it by")
-        return there[file].sha256, there[file].size
+        return there[file]
 
     def files(self, commit: str) -> dict[str, tuple[str, int]]:
         """All files: SHA-256, or Git's digest of 40 digits of small ones, and size."""
-        there = self._info(commit).siblings or ()
-        return {f.rfilename: (f.lfs.sha256 if f.lfs else f.blob_id, f.size) for f in there}
+        return self._listing(commit).files
 
-    def fetch(self, commit: str, file: str, folder: Path) -> Path:
-        with self._talking() as hub:
-            # force_download: past the client's cache, whose files are not checked.
-            return Path(hub.hf_hub_download(
-                self.name, file, repo_type=self.kind, revision=commit, local_dir=folder,
-                force_download=True, etag_timeout=ANSWER_SECONDS,
-            ))  # fmt: skip
+    def fetch(self, commit: str, file: str, folder: Path, most: int) -> Path:
+        try:
+            return self._fetch(commit, file, folder, most)
+        except HubError as error:
+            if not isinstance(error.__cause__, WrongSize):
+                raise
+            warn(f"{error}; fetching it once more")
+            return self._fetch(commit, file, folder, most)
+
+    def _fetch(self, commit: str, file: str, folder: Path, most: int) -> Path:
+        with self._hub.asked(file, most) as hub:
+            try:
+                # force_download: past the client's cache, whose files are not checked.
+                return Path(hub.hf_hub_download(
+                    self.name, file, repo_type=self.kind, revision=commit, local_dir=folder,
+                    force_download=True, etag_timeout=ANSWER_SECONDS,
+                ))  # fmt: skip
+            except OSError as error:
+                if type(error) is OSError and error.errno is None:  # the client's comparison
+                    raise WrongSize(f"{file} has another size than the hub says") from error
+                raise
 
     def confirm(self, commit: str, digests: Mapping[str, str]) -> None:
         """The Hub is Git: a commit cannot change."""
 
     def publish(self, files: Files, sha256: str, message: str, private: bool) -> str:
-        self._publishing = True
-        self._without = "file:FOLDER is a place to publish to that needs no hub"
-        with self._talking() as hub:
+        self._hub.publishing = True
+        with self._hub.asked() as hub:
             hub.create_repo(self.name, private=private or None, exist_ok=True)
-        current = self._info("")
-        if self._same(current, files, sha256):
-            return str(current.sha)
+        current = self._listing("")
+        if self._same(current.files, files, sha256):
+            return current.commit
         self._refuse_others(current, files)
-        with self._talking() as hub:
+        with self._hub.asked() as hub:
             from huggingface_hub import CommitOperationAdd
 
             # With the parent named, two people who publish at once do not undo each other's work.
             added = [CommitOperationAdd(name, content) for name, content in files.items()]
             commit = hub.create_commit(
-                self.name, added, commit_message=message, parent_commit=current.sha
-            )
-        self._infos.clear()
-        return str(commit.oid)
+                self.name, added, commit_message=message, parent_commit=current.commit
+            ).oid
+            if not COMMIT.fullmatch(commit):
+                raise ValueError("the commit has no digest of 40 digits")
+        self._listings.clear()
+        return str(commit)
 
-    def _same(self, info: Any, files: Files, sha256: str) -> bool:
-        there = info.siblings or ()
-        known = {one.rfilename: one.lfs.sha256 if one.lfs else one.blob_id for one in there}
+    def _same(self, there: Mapping[str, tuple[str, int]], files: Files, sha256: str) -> bool:
         for name, content in files.items():
             same = {sha256}
             if isinstance(content, bytes):  # Git's digest, unless the Hub keeps it as a large file
                 git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
                 same = {hashlib.sha256(content).hexdigest(), git}
-            if known.get(name) not in same:
+            if there.get(name, ("", 0))[0] not in same:
                 return False
         return True
 
-    def _refuse_others(self, info: Any, files: Files) -> None:
+    def _refuse_others(self, current: Listing, files: Files) -> None:
         """Refuse to overwrite what zoo publish did not put there."""
-        there = {one.rfilename for one in info.siblings or ()}
-        if not there - BESIDE:
+        there = current.files
+        if not there.keys() - BESIDE:
             if CARD in there:
                 say(f"{self.reference}: its {CARD} is replaced; its history keeps the old one")
             return
         if CONFIG in there:
             with tempfile.TemporaryDirectory() as folder, suppress(ManifestError):
-                config = read_bytes(self.fetch(info.sha, CONFIG, Path(folder)), LARGEST_ENTRY)
+                path = self.fetch(current.commit, CONFIG, Path(folder), LARGEST_ENTRY)
+                config = read_bytes(path, LARGEST_ENTRY)
                 _refuse_other_model(self.reference, config, files)
                 return
         what = f"{self.reference} holds something that zoo publish did not put there"
         raise HubError(what, "publish to a repository of another name")
 
-    def _info(self, revision: str) -> Any:
-        if revision not in self._infos:
-            with self._talking() as hub:
-                self._infos[revision] = hub.repo_info(
+    def _listing(self, revision: str) -> Listing:
+        if revision not in self._listings:
+            with self._hub.asked() as hub:
+                info = hub.repo_info(
                     self.name, repo_type=self.kind, revision=revision or None, files_metadata=True,
                     timeout=ANSWER_SECONDS,
                 )  # fmt: skip
-        return self._infos[revision]
-
-    @contextmanager
-    def _talking(self) -> Iterator[Any]:
-        """The client's API, for as long as the block takes. Its exceptions become sentences."""
-        if offline():
-            what = f"{self.reference} is not asked, because HF_HUB_OFFLINE is set"
-            raise HubError(what, self._without)
-        try:
-            if not self._reached:
-                check_reachable(endpoint(), REACHABLE_SECONDS)
-                self._reached = True
-            from huggingface_hub import HfApi
-
-            with _plainly():
-                yield HfApi(endpoint=endpoint())
-        except SourceUnavailable as error:
-            raise HubError(f"{self.reference}: {error}", self._without) from error
-        except ZooError:
-            raise
-        except Exception as error:
-            # Some OSErrors are about our own disk; those of the client's transport have no errno.
-            if isinstance(error, OSError) and error.errno in OURS:
-                raise
-            raise HubError(*self._sentence(error)) from error
-
-    def _sentence(self, error: Exception) -> tuple[str, str]:
-        """What went wrong, and a hint."""
-        from huggingface_hub import get_token
-
-        cause = error.__cause__  # a failed download hides the answer that it got behind another one
-        if not hasattr(error, "response") and isinstance(cause, Exception):
-            error = cause
-        status = getattr(getattr(error, "response", None), "status_code", 0)
-        kinds = (kind.__name__ for kind in type(error).__mro__)
-        known = next((kind for kind in kinds if kind in SENTENCES), status)
-        if status == 401 and known in (401, "RepositoryNotFoundError"):
-            if self._publishing:
-                answer = "does not accept your token" if get_token() else "needs a token"
-                what = f"{self.reference}: the hub {answer} for publishing"
-                return what, f"{LOGIN}, one that may write"
-            known = "bad token" if get_token() else "RepositoryNotFoundError"
-        if known in SENTENCES:
-            sentence, hint = SENTENCES[known]
-            return sentence.format(self.reference), hint
-        broken = f"failed ({status})"
-        what = broken if status >= 500 else f"stopped answering ({describe(error)[:200]})"
-        return f"{self.reference}: the hub {what}", "try again later"
+                there = info.siblings or ()
+                # A dataset may come without digests of its small files.
+                files = {
+                    f.rfilename: (f.lfs.sha256, f.lfs.size) if f.lfs else (f.blob_id or "", f.size)
+                    for f in there
+                }
+                if not COMMIT.fullmatch(info.sha):
+                    raise ValueError("the revision has no digest of 40 digits")
+                for name, (digest, length) in files.items():
+                    path = Path(name)
+                    if path.anchor or ".." in path.parts or "\0" in name:
+                        raise ValueError(f"the file {name!r} would not stay in its folder")
+                    if not re.fullmatch("[0-9a-f]*", digest) or length < 0:
+                        raise ValueError(f"the file {name!r} has no digest or no size")
+                self._listings[revision] = Listing(info.sha, files)
+        return self._listings[revision]
 
 
 Repository = Folder | HuggingFace
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """The client without Xet, without bars where nobody looks, and without words of its own.
-
-    Xet needs a hub that speaks it, and would make several commits of one publication.
-    """
-    from huggingface_hub import constants
-
-    utils: Any = importlib.import_module("huggingface_hub.utils")
-    with ExitStack() as undo:
-        undo.callback(setattr, constants, "HF_HUB_DISABLE_XET", constants.HF_HUB_DISABLE_XET)
-        constants.HF_HUB_DISABLE_XET = True
-        undo.callback(utils.logging.set_verbosity, utils.logging.get_verbosity())
-        utils.logging.set_verbosity_error()  # what goes wrong is said once, by us
-        if not sys.stderr.isatty() and not utils.are_progress_bars_disabled():
-            undo.callback(utils.enable_progress_bars)
-            utils.disable_progress_bars()
-        yield

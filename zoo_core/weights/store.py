@@ -92,7 +92,7 @@ def fetch_from(
 ) -> T:
     """Bring weights from a repository to `path`, where they appear once they are checked."""
     with temporary_folder(path) as folder:
-        fetched = repo.fetch(commit, weights.file, folder)
+        fetched = repo.fetch(commit, weights.file, folder, weights.bytes)
         try:
             good: T | None = check(fetched)
         except WeightsError as error:  # by the name that a person knows, not that of the copy
@@ -145,7 +145,8 @@ def ask(repository: Repository, commit: str) -> Weights:
     The digest must be the one that the hub itself has recorded, where it records one.
     """
     with tempfile.TemporaryDirectory() as folder:
-        data = read_bytes(repository.fetch(commit, CONFIG, Path(folder)), LARGEST_ENTRY)
+        fetched = repository.fetch(commit, CONFIG, Path(folder), LARGEST_ENTRY)
+        data = read_bytes(fetched, LARGEST_ENTRY)
     weights = parse(data, Weights, f"{CONFIG} of {repository.reference}")
     digests = {CONFIG: hashlib.sha256(data).hexdigest(), weights.file: weights.sha256}
     repository.confirm(commit, digests)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,9 +19,9 @@ import numpy as np
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import MissingDependency, OptionError, UnknownName, WeightsError, ZooError
-from zoo_core.io.files import digest_of, open_regular
+from zoo_core.io.files import open_regular
 from zoo_core.io.targets import describe, install_hint
-from zoo_core.io.tensors import FLOATS, Header, read_arrays, read_header
+from zoo_core.io.tensors import FLOATS, Header, arrays_in, contents, header_in
 from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, Shape, TensorSpec, check_options, framework_of
@@ -44,6 +44,9 @@ TOLD = {  # what a run, or a file on its own, must say about its model
     "preprocess": dict[str, Value],
     "targets": dict[str, Value],  # where it is more than one of these classes
 }
+EXPONENTS = {"float16": np.uint16(0x7C00), "bfloat16": np.uint16(0x7F80)}  # of what is not finite
+SPARE_PARTS = 1000  # layers without tensors, and what a model replaces while it is built
+PART = 1 << 18  # numbers that are looked at together: they stay in the processor's cache
 Arrays = dict[str, np.ndarray]
 Model = tuple[ModelEntry, dict[str, Any], Framework]  # its options in between
 CHANGED = "the plugin may have changed since; zoo plugins shows its version"
@@ -130,11 +133,10 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
             raise not_the_callers(error, located) from error
         try:
             entry, config = model_of(located)
+            preprocess.check_model(config)
             built_by = entry, config, framework_of(entry)
-            spec = spec_of(built_by[2], entry, config)
-            outputs = config.get("num_classes")
-            if isinstance(outputs, int) and len(targets.names) > outputs:
-                raise WeightsError(f"{located.reference} names more targets than its model has")
+            _check_names(built_by, targets, located)
+            spec = spec_of(built_by[2], entry, config, len(header.places))
         except (UnknownName, MissingDependency) as error:
             built_by = error
         except OptionError as error:
@@ -143,6 +145,16 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
     if not isinstance(built_by, ZooError) and any(None in s for s, _ in (spec or {}).values()):
         assemble(built_by, tensors, located)  # only the model knows whether they agree
     return Verified(located, digest, size, header, tensors, preprocess, targets, built_by)
+
+
+def _check_names(built_by: Model, targets: Targets, located: Located) -> None:
+    """Refuse targets of another number than the model's outputs."""
+    entry, config, framework = built_by
+    answers, outputs = framework.answers(entry, targets), config.get("num_classes")
+    named = answers.size if answers and answers.targets == targets else 0
+    if named and outputs and named != outputs:
+        what = f"{located.reference} cannot be used: it names {named} classes or numbers"
+        raise WeightsError(f"{what}, and its model has {outputs} outputs", CHANGED)
 
 
 def not_the_callers(error: OptionError, located: Located) -> WeightsError:
@@ -173,33 +185,32 @@ def read_tensors(path: Path, *, sha256: str = "", size: int | None = None) -> Ar
 
 
 def _open(path: Path, sha256: str, size: int | None) -> tuple[Header, Arrays, str, int]:
-    """Header, mapped tensors, digest and size of a file that is right as a whole."""
+    """Header, tensors, digest and size of a file that is right as a whole."""
     try:
         with open_regular(path) as file:
             found = os.fstat(file.fileno()).st_size
             if size is not None and found != size:
                 what = f"{path} has {found:,} bytes instead of {size:,}"
                 raise BadCopy(what, "it is incomplete, or another file")
-            digest = digest_of(file)
+            content, digest = contents(file)
             if sha256 and digest != sha256:
                 both = f"its sha256 is {digest}, not {sha256}"
                 what = f"{path} is not the file that was published: {both}"
                 raise BadCopy(what, "it was damaged or replaced; nothing of it was used")
-            # The same open file: nobody can put another one in its place in between.
-            header = _header(path, file)
-            return header, read_arrays(file, header, mapped=True), digest, found
+            # The bytes that were hashed: nobody can put others in their place in between.
+            header = _header(path, content)
+            return header, arrays_in(content, header), digest, found
     except OSError as error:
         raise BadCopy(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise WeightsError(f"{path} cannot be read: {error}") from error
 
 
-def _header(path: Path, file: IO[bytes]) -> Header:
+def _header(path: Path, content: memoryview) -> Header:
     try:
-        return read_header(file)
+        return header_in(content)
     except ValueError as error:
-        file.seek(0)
-        start = file.read(32)
+        start = bytes(content[:32])
         known = {} if start[8:9] == b"{" else KNOWN_FORMATS
         kinds = (what for magic, what in known.items() if start.lstrip().startswith(magic))
         reason = next((f"it is {what}" for what in kinds), error)
@@ -222,6 +233,10 @@ def _check_tensors(
         words += [f"{_some(extra)} not part of it"] * bool(extra)
         if words:
             raise WeightsError(f"{path} does not fit the model: {', and '.join(words)}", CHANGED)
+        dtypes = [(name, one.dtype) for name, one in header.places.items() if one.dtype in FLOATS]
+        kinds = sorted({kind for _, kind in dtypes})
+        if len(kinds) > 1 and any(spec[name][1] != kind for name, kind in dtypes):
+            raise WeightsError(f"{path} mixes {' and '.join(kinds)}, and its model does not")
     tensors = {}
     for name, (kind, shape, _, _) in header.places.items():
         wanted, array = spec[name] if spec is not None else (shape, kind), arrays[name]
@@ -233,14 +248,23 @@ def _check_tensors(
         expected = (dtype or kind) if floats else wanted[1]
         if kind != expected:
             raise WeightsError(f"{path}: {name} is {kind} instead of {expected}")
+        if kind in FLOATS and not _finite(array, kind):
+            raise WeightsError(f"{path}: {name} holds numbers that are not finite")
         if kind == "bfloat16":  # the upper half of float32
             array = (array.astype(np.uint32) << 16).view(np.float32)
-        if kind in FLOATS and not np.isfinite(array).all():
-            raise WeightsError(f"{path}: {name} holds numbers that are not finite")
         if kind == "bool" and (array.view(np.uint8) > 1).any():
             raise WeightsError(f"{path}: {name} holds values that are neither true nor false")
         tensors[name] = array
     return tensors
+
+
+def _finite(array: np.ndarray, kind: str) -> bool:
+    flat, most = array.reshape(-1), EXPONENTS.get(kind)
+    parts = (flat[begin : begin + PART] for begin in range(0, flat.size, PART))
+    if most is None:
+        return all(np.isfinite(part).all() for part in parts)
+    # NumPy computes with float16 slowly, and does not know bfloat16; their bits say it as well.
+    return all((part.view(np.uint16) & most).max() < most for part in parts)
 
 
 def _some(names: Iterable[str]) -> str:
@@ -268,8 +292,15 @@ def model_of(located: Located) -> tuple[ModelEntry, dict[str, Any]]:
     return entry, check_options(entry, freeze(located.config))
 
 
-def spec_of(framework: Framework, entry: ModelEntry, config: Mapping[str, Any]) -> TensorSpec:
-    """A framework's tensor_spec; options that come with weights may be absurd."""
+def spec_of(
+    framework: Framework, entry: ModelEntry, config: Mapping[str, Any], tensors: int = 0
+) -> TensorSpec:
+    """A framework's tensor_spec; options that come with weights may be absurd.
+
+    tensors: how many there are, where a file says so; a frozen backbone may be in another file.
+    """
+    if tensors and "backbone" not in entry.capabilities:
+        framework.most_parts = SPARE_PARTS + 8 * tensors
     try:
         return framework.tensor_spec(entry, config)
     except ZooError:

@@ -38,6 +38,12 @@ def zoo_models() -> list[zoo.ModelEntry]:
                 "dropout": 0.5,
                 "batch_norm": True,
             },
+            ranges={
+                "image_size": (1, 512),
+                "channels": (1, 1024),
+                "kernel_size": (1, 31),
+                "hidden": (1, 65_536),
+            },
             parameters=1_147_914,
             capabilities={"features": "zoo_cnn.features:hidden"},
             recipes={

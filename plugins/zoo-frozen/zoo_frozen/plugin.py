@@ -8,6 +8,7 @@ import zoo
 ZOO_API = 1
 
 HEAD = {"head": "linear", "hidden": 512, "dropout": 0.0, "backbone_weights": ""}
+RANGES = {"image_size": (1, 1024), "hidden": (1, 65_536)}
 HEADS = {"head": ("linear", "mlp")}
 FEATURES = {"features": "zoo:features_of"}
 # What each backbone was trained with. The resizing is bilinear, antialiased where it shrinks.
@@ -51,6 +52,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=224,
             config=HEAD,
             choices=HEADS,
+            ranges=RANGES,
             parameters=12_810,
             total_parameters=3_383_818,
             trainer="frozen",
@@ -66,6 +68,14 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=224,
             config={"patch_size": 16, "width": 768, "depth": 12, "heads": 12, "mlp": 3072, **HEAD},
             choices=HEADS,
+            ranges={
+                **RANGES,
+                "patch_size": (1, 256),
+                "width": (1, 4096),
+                "depth": (1, 128),
+                "heads": (1, 256),
+                "mlp": (1, 16_384),
+            },
             parameters=7_690,
             total_parameters=85_806_346,
             trainer="frozen",
@@ -81,6 +91,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=224,
             config={"channels": (64, 128, 256, 512), **HEAD},
             choices=HEADS,
+            ranges={**RANGES, "channels": (1, 1024)},
             parameters=5_130,
             total_parameters=11_181_642,
             trainer="frozen",
@@ -96,6 +107,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=224,
             config={"backbone": "resnet18.a1_in1k", "pooling": "", **HEAD},
             choices=HEADS,
+            ranges=RANGES,
             trainer="frozen",
             capabilities={
                 "backbone": "zoo_frozen.timm_frozen:tensors",

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import zoo
 
 EPS = 1e-6
+MOST = 16_384  # tokens: attention to more would take gigabytes
 
 
 class Layer(nn.Module):
@@ -60,6 +61,8 @@ class ViT(nn.Module):
         if heads < 1 or width % heads:
             raise ValueError(f"heads {heads} does not divide width {width}")
         tokens = 1 + (image_size // patch_size) ** 2
+        if tokens > MOST:
+            raise ValueError(f"an image has {tokens:,} patches; at most {MOST:,} are allowed")
         self.conv_proj = nn.Conv2d(in_channels, width, patch_size, patch_size)
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
         self.encoder: Any = nn.Module()

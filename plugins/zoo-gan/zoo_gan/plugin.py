@@ -7,6 +7,7 @@ import zoo
 ZOO_API = 1
 
 SIZES = {"noise": 100, "width": 64, "spectral_norm": False}
+RANGES = {"image_size": (8, 512), "noise": (1, 4096), "width": (1, 1024)}
 # As DC-GAN was published, but for the batches, half as large, so that there are twice as many, and
 # for the rate, which rises and falls around the published one.
 DEFAULT = zoo.Recipe(
@@ -32,6 +33,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             kinds=("generation",),
             num_classes=None,
             config=SIZES,
+            ranges=RANGES,
             parameters=1_731_908,
             task="zoo_gan.dcgan:DCGANTask",
             capabilities={"generate": "zoo_gan.capabilities:FromNoise"},
@@ -45,6 +47,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             summary="DC-GAN for classes, with a classifier in the discriminator",
             kinds=("classification", "generation"),
             config={**SIZES, "dropout": 0.0},
+            ranges=RANGES,
             parameters=1_813_838,
             task="zoo_gan.acgan:ACGANTask",
             capabilities={"generate": "zoo_gan.capabilities:FromLabel"},

@@ -86,7 +86,7 @@ def _fetch(hub: Any, commit: str, wanted: Mapping[str, tuple[str, int]], folder:
         with kit.progress(f"fetching {hub.reference}", total) as advance:
             for name, (digest, size) in missing.items():
                 with kit.temporary_folder(folder) as temporary:
-                    fetched = hub.fetch(commit, name, temporary)
+                    fetched = hub.fetch(commit, name, temporary, size)
                     if _digest(fetched, len(digest)) != digest:
                         what = f"{name} of {hub.reference} is damaged: its digest is another one"
                         raise zoo.DataError(what, "try again later")

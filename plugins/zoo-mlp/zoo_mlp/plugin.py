@@ -13,6 +13,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             target="zoo_mlp.mlp:MLP",
             summary="Multi-layer perceptron with two hidden layers",
             config={"hidden": (512, 256), "dropout": 0.0},
+            ranges={"hidden": (1, 65_536)},
             parameters=1_707_274,
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=5.6e-5, epochs=13, seed=3407),

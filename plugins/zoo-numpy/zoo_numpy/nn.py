@@ -14,12 +14,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.random import Generator, default_rng
+from numpy.random import PCG64, Generator, default_rng
 
 from zoo_numpy.tensor import Array, Tensor, copy_into, node
 
 Pair = int | Sequence[int]  # 3 means (3, 3)
 Rng = Generator | None  # None takes a new generator with a seed of its own
+
+
+class Weightless(Generator):
+    """Draws arrays of zeros that take no memory: for a network that is only looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(PCG64(0))
+
+    def uniform(self, low: Any = 0, high: Any = 1, size: Any = None) -> Any:
+        return np.broadcast_to(np.float32(0), size)
 
 
 def pair(value: Pair) -> tuple[int, int]:
@@ -65,12 +75,17 @@ class Module:
         """Each of them once, even if two layers share it."""
         return list(dict.fromkeys(value for _, value in self._named(Parameter)))
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Every parameter and buffer."""
+        return dict(self._named(Tensor))
+
     def state_dict(self) -> dict[str, Array]:
-        """Every parameter and buffer, as copies: later training does not change them."""
-        return {name: value.data.copy() for name, value in self._named(Tensor)}
+        """The same as copies of their arrays: later training does not change them."""
+        return {name: tensor.data.copy() for name, tensor in self.tensors().items()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        copy_into({name: value.data for name, value in self._named(Tensor)}, state_dict, strict)
+        ours = {name: tensor.data for name, tensor in self.tensors().items()}
+        copy_into(ours, state_dict, strict)
 
     def train(self, mode: bool = True) -> Self:
         for module in self.modules():
@@ -102,7 +117,8 @@ class Sequential(Module):
 def _drawn(shape: Sequence[int], bias: bool, generator: Rng) -> tuple[Parameter, Parameter | None]:
     """A weight and a bias. Torch's default, Kaiming uniform with a = sqrt(5), has this bound."""
     rng, bound = generator or default_rng(), 1 / math.sqrt(math.prod(shape[1:]))
-    weight, offset = (rng.uniform(-bound, bound, s).astype(np.float32) for s in (shape, shape[0]))
+    drawn = (rng.uniform(-bound, bound, size) for size in (shape, shape[:1]))
+    weight, offset = (array.astype(np.float32, copy=False) for array in drawn)
     return Parameter(weight), Parameter(offset) if bias else None
 
 

@@ -27,6 +27,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
         in_channels=1,
         image_size=28,
         config={"hidden": (128, 64)},
+        ranges={"image_size": (1, 1024), "hidden": (1, 65_536)},
         parameters=109_386,
         dataset="mnist",
         trainer="numpy",
@@ -43,6 +44,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
         target="zoo_numpy.networks:LeNet",
         summary="LeNet-5 with batch norm, on NumPy alone",
         config={"batch_norm": True},
+        ranges={"image_size": (12, 512)},
         parameters=61_750,
         total_parameters=None,  # as `parameters`; replace would keep those of fcn
         recipes={

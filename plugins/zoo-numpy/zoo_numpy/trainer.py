@@ -6,6 +6,7 @@ A model's class takes its options and a `generator`, from which all its weights 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ class NumpyTrainer(zoo.Trainer):
         super().check(job)
         if job.recipe.class_weights != "none" and job.recipe.task.get("loss") == "mse":
             raise zoo.OptionError("class_weights are those of the loss cross_entropy, not of mse")
+
+    def tensor_spec(self, entry: zoo.ModelEntry, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Without memory: the options may be anybody's."""
+        model = self.build(entry, {**config, "generator": nn.Weightless()})
+        tensors = model.tensors().items()
+        return {name: (tensor.shape, str(tensor.data.dtype)) for name, tensor in tensors}
 
     def assemble(self, *given: Any, **how: Any) -> nn.Module:
         model: nn.Module = super().assemble(*given, **how)

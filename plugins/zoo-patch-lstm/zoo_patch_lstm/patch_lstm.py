@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 import torch
 from torch import Tensor, nn
+
+MOST = 16_384  # patches, which are read one after the other
 
 
 class PatchLSTM(nn.Module):
@@ -35,7 +39,8 @@ class PatchLSTM(nn.Module):
         if patch_size < 1:
             raise ValueError(f"patch_size must be at least 1, not {patch_size}")
         if image_size % patch_size:
-            divisors = [n for n in range(1, image_size + 1) if image_size % n == 0]
+            small = [n for n in range(1, isqrt(image_size) + 1) if image_size % n == 0]
+            divisors = [*small, *(image_size // n for n in reversed(small))]
             raise ValueError(
                 f"patches of {patch_size} pixels do not fill an image of {image_size}; "
                 f"try {min(divisors, key=lambda n: abs(n - patch_size))}"
@@ -45,6 +50,11 @@ class PatchLSTM(nn.Module):
         self.read = read
         self.hidden = hidden
         patches = (image_size // patch_size) ** 2
+        if patches > MOST:
+            raise ValueError(
+                f"patches of {patch_size} pixels cut an image of {image_size} into {patches:,}; "
+                f"at most {MOST:,} are allowed"
+            )
         self.embed = nn.Conv2d(in_channels, width, patch_size, stride=patch_size)
         self.positions = nn.Parameter(torch.randn(1, patches, width))
         self.dropout = nn.Dropout(dropout)

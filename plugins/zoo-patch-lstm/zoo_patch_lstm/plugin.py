@@ -21,6 +21,13 @@ def zoo_models() -> list[zoo.ModelEntry]:
                 "read": "last",
                 "memory": 0.0,
             },
+            ranges={
+                "image_size": (1, 1024),
+                "patch_size": (1, 256),
+                "width": (1, 4096),
+                "hidden": (1, 4096),
+                "layers": (1, 64),
+            },
             choices={"read": ("last", "ends", "mean")},
             parameters=2_536_842,
             recipes={

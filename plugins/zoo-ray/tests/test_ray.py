@@ -78,7 +78,7 @@ def test_a_cluster_that_is_not_there_is_a_sentence_and_leaves_nothing(tmp_path):
 
 # What the pieces do: a module that Ray's workers can import.
 PIECES = """
-import os, time
+import os
 
 def double(given, arrays, report):
     report(given)
@@ -89,10 +89,6 @@ def fail(given, arrays, report):
 
 def die(given, arrays, report):
     os._exit(3)
-
-def hold(given, arrays, report):
-    report("started")
-    time.sleep(600)
 """
 
 
@@ -136,17 +132,6 @@ def test_failures_belong_to_their_piece(engine):
     assert isinstance(ended[1].value, ValueError) and str(ended[1].value) == "why"
     assert ended[2].state == "failed" and isinstance(ended[2].value, zoo.WorkerDied)
     assert ended[3].value == 8
-
-
-def test_a_piece_can_be_cancelled(engine):
-    ours = engine()
-
-    def told(piece, value):
-        if value == "started":
-            ours.cancel(piece)
-
-    ended = outcomes(ours, ("hold", 0), ("double", 1), told=told)
-    assert (ended[1].state, ended[2].value) == ("cancelled", 8)
 
 
 def test_a_piece_that_asks_for_more_than_the_cluster_has_says_so(engine):

@@ -26,7 +26,6 @@ class RayEngine(zoo.Engine):
         super().__init__(workers, address)
         self._ours = False  # whether this engine started or joined Ray, and so leaves it again
         self._tasks: dict[Any, zoo.Piece] = {}  # by Ray's reference
-        self._cancelled: set[zoo.Piece] = set()
         self._ended: list[zoo.Outcome] = []
 
     def check(self) -> None:
@@ -89,11 +88,6 @@ class RayEngine(zoo.Engine):
         ended, self._ended = self._ended, []
         return ended
 
-    def cancel(self, piece: zoo.Piece) -> None:
-        for task in [task for task, one in self._tasks.items() if one is piece]:
-            self._cancelled.add(piece)
-            ray.cancel(task, force=True)
-
     def stop(self) -> None:
         for task in self._tasks:
             ray.cancel(task, force=True)
@@ -108,10 +102,8 @@ class RayEngine(zoo.Engine):
             return zoo.Outcome(piece, "done", ray.get(task))
         except RayTaskError as error:
             failure: BaseException = error.cause
-        except RayError as error:  # the worker or its machine is gone, or the task was cancelled
+        except RayError as error:  # the worker or its machine is gone
             failure = zoo.WorkerDied(f"a worker of Ray died: {kit.describe(error)}")
-        if piece in self._cancelled:
-            return zoo.Outcome(piece, "cancelled")
         return zoo.Outcome(piece, "failed", failure)
 
 

@@ -141,7 +141,7 @@ def test_a_pth_without_a_pinned_digest_is_refused(tmp_path):
 
 
 def test_wrong_bytes_from_the_server_are_refused_and_not_kept(published, tmp_path):
-    published.write_bytes(b"<html>log in first</html>")
+    published.write_bytes(b"\x80\x02 other weights")
     with pytest.raises(zoo.ZooError, match="its sha256 is .* not ") as caught:
         train(tmp_path)
     assert "nothing was kept" in caught.value.hint

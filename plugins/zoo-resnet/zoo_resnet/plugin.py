@@ -11,6 +11,12 @@ RESNET18 = {
     "stem": "small",
     "shortcut": 1,
 }
+RANGES = {
+    "image_size": (1, 1024),
+    "channels": (1, 1024),
+    "depths": (1, 64),
+    "shortcut": (1, 31),
+}
 STEMS = {"stem": ("small", "pooled", "imagenet")}
 # What the `default` recipes add was chosen on a part of the training set, never on the test set.
 
@@ -24,6 +30,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             summary="ResNet-18 with a stem for small images",
             config=RESNET18,
             choices=STEMS,
+            ranges=RANGES,
             parameters=11_173_962,
             recipes={
                 "paper": zoo.Recipe(optimizer="adam", lr=2.787e-3, epochs=8, seed=3407),
@@ -45,6 +52,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             summary="ResNet-18 from ImageNet weights, all layers trained",
             config={**RESNET18, "weights": ""},
             choices=STEMS,
+            ranges=RANGES,
             parameters=11_173_962,
             capabilities={"pretrained": "zoo_resnet.finetune:imagenet_tensors"},
             recipes={
@@ -69,6 +77,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=28,
             config=RESNET18,
             choices=STEMS,
+            ranges=RANGES,
             parameters=11_172_810,
             dataset="fashion_mnist",
             recipes={
@@ -100,6 +109,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=28,
             config={"channels": (16, 32, 64), "depths": (1, 1, 1), "stem": "pooled", "shortcut": 3},
             choices=STEMS,
+            ranges=RANGES,
             parameters=98_346,
             dataset="mnist",
             recipes={

@@ -139,6 +139,7 @@ def test_a_temperature_that_cannot_work_is_refused_before_a_run_starts(temperatu
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
 def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path):
     how = {**TINY, "epochs": 2, "label_smoothing": 0.0, "mixup": 0.0, "validation_fraction": 0.2}

@@ -21,6 +21,13 @@ def zoo_models() -> list[zoo.ModelEntry]:
                 "batch_norm": True,
                 "projection": 128,
             },
+            ranges={
+                "image_size": (1, 512),
+                "channels": (1, 1024),
+                "kernel_size": (1, 31),
+                "hidden": (1, 65_536),
+                "projection": (1, 65_536),
+            },
             parameters=1_471_616,
             task="zoo_ssl.simclr:Contrast",
             capabilities={"features": "zoo_ssl.simclr:features"},

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from zoo_vae.clusters import VAEClusters, VAEClustersTask, k_means, vote
 from zoo_vae.cvae import CVAE, CVAETask
+from zoo_vae.cvae_classifier import CVAEClassifier, CVAEClassifierTask
+from zoo_vae.drawing import CODES, draw_codes, draw_reconstructions
 from zoo_vae.task import bits_per_dimension, kl_to_normal, squared_error
 from zoo_vae.vae import VAE, VAETask
 from zoo_vae.vqvae import VQVAE, Codebook, VQVAETask
@@ -201,6 +203,89 @@ def test_a_dead_codebook_is_said_and_use_is_measured():
     assert found["perplexity"] == pytest.approx(1)
     remark = VQVAETask(model, zoo.Recipe(), ()).remarks([{"test_codes_used": 0.125}])
     assert "12%" in remark[0]
+
+
+# ---------------------------------------------------------------- plots
+
+
+@pytest.mark.parametrize("classes", [2, 100])
+def test_codes_fill_a_square_and_leave_the_legend_outside(classes):
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % classes
+    places = rng.normal(size=(400, 2)) * (9, 3)
+    colourings = {"true class": labels, "predicted class": labels[::-1]}
+    names = [f"a rather long name {i}" for i in range(classes)]
+    figure = draw_codes(places, colourings, names)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        box = axes.get_window_extent()
+        assert box.width == pytest.approx(box.height, rel=0.01)
+        assert axes.get_aspect() == 1
+        points = np.concatenate([one.get_offsets() for one in axes.collections])
+        assert len(points) == 400
+        sides = np.ptp(points, axis=0).max(), np.ptp(axes.get_xlim()), np.ptp(axes.get_ylim())
+        assert 0.8 < sides[0] / sides[1] < 1 and sides[1] == pytest.approx(sides[2])
+    legend = figure.axes[-1].get_legend()
+    assert len(legend.get_texts()) == classes
+    inside = legend.get_window_extent()
+    assert inside.x0 >= figure.axes[-1].get_window_extent().x1
+    assert inside.height <= figure.axes[-1].get_window_extent().height
+    marks = {(tuple(h.get_facecolor()[0]), h.get_paths()[0].vertices.tobytes())
+             for h in legend.legend_handles}  # fmt: skip
+    assert len(marks) == classes  # no two classes look alike
+
+
+@pytest.mark.parametrize("count, channels", [(3, 1), (20, 3)])
+def test_each_image_stands_above_its_reconstruction(count, channels):
+    images = np.linspace(0, 0.5, count)[:, None, None, None] * np.ones((1, channels, 8, 8))
+    (axes,) = draw_reconstructions(images, images + 0.5).axes
+    shown = np.asarray(axes.images[0].get_array()).reshape(-1, 12 * min(count, 8), channels)
+    for i in range(count):
+        row, column = divmod(i, 8)
+        y, x = 24 * row + 6, 12 * column + 6
+        assert shown[y, x] == pytest.approx(images[i, :, 0, 0])
+        assert shown[y + 12, x] == pytest.approx(images[i, :, 0, 0] + 0.5)
+
+
+@pytest.mark.parametrize(
+    "model, task",
+    [
+        (VAE(**SMALL, output="tanh"), VAETask),
+        (CVAE(num_classes=3, **SMALL), CVAETask),
+        (CVAEClassifier(num_classes=3, **SMALL), CVAEClassifierTask),
+        (VQVAE(image_size=8, codes=8, width=4), VQVAETask),
+    ],
+)
+def test_every_autoencoder_has_plots_of_a_few_images(model, task, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr("zoo_vae.task.places_of", lambda codes: codes[:, :2])
+    monkeypatch.setattr("zoo_vae.task.draw_codes", lambda *given: drawn.update(codes=given))
+    monkeypatch.setattr(
+        "zoo_vae.task.draw_reconstructions", lambda *given: drawn.update(back=given)
+    )
+    made = task(model.eval(), zoo.Recipe(), zoo.Targets("class", ("a", "b", "c")))
+    taken = []
+
+    def batches():
+        for i in range(5):
+            taken.append(i)
+            yield batch(CODES // 2 - 5, seed=i)
+
+    with torch.inference_mode():
+        found = made.plots(model, batches())
+    assert list(found) == ["reconstructions", "codes"]
+    assert len(taken) == 4  # the third has the rest of the codes; the fourth is only looked at
+    images, back = drawn["back"]
+    low = -1 if isinstance(model, VAE) else 0
+    wanted = (batch(24).images.numpy() - low) / (1 - low)
+    assert images.shape == back.shape and images == pytest.approx(wanted)
+    places, colourings, names = drawn["codes"]
+    assert len(places) == CODES and names == ("a", "b", "c")
+    assert list(colourings) == ["true class", "predicted class"][: 1 + bool(task.answers)]
+    assert all(len(labels) == CODES for labels in colourings.values())
+    few = zoo.Targets("numbers", ("size",))
+    with torch.inference_mode():
+        assert list(task(model, zoo.Recipe(), few).plots(model, batches())) == ["reconstructions"]
 
 
 # ---------------------------------------------------------------- whole trainings

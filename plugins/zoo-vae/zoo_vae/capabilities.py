@@ -1,4 +1,4 @@
-"""What the autoencoders can do besides being trained: draw samples, reconstruct, show codes."""
+"""How the autoencoders draw samples."""
 
 from __future__ import annotations
 
@@ -64,41 +64,3 @@ class NearCentres(FromCode):
             return super().draw(noise, None)
         centres = as_array(self.model.centres)[conditions]
         return super().draw((centres + NEAR * noise).astype(np.float32), None)
-
-
-@torch.inference_mode()
-def reconstruct(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """Images as they come back."""
-    return as_array(model.eval().reconstruct(like(model, np.asarray(images))))
-
-
-@torch.inference_mode()
-def reconstruct_labelled(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """The same under their labels, or under those that the model would give them."""
-    told = None if labels is None else like(model, labels)
-    return as_array(model.eval().reconstruct(like(model, np.asarray(images)), told))
-
-
-@torch.inference_mode()
-def codes(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """mu of each image."""
-    return as_array(model.eval().encode(like(model, np.asarray(images)))[0])
-
-
-@torch.inference_mode()
-def codes_labelled(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """mu of each image under the label that the model itself gives it: nobody tells it more."""
-    batch = like(model, np.asarray(images))
-    return as_array(model.eval().encode(model.encoder(batch), model(batch).argmax(1))[0])
-
-
-@torch.inference_mode()
-def features(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """What the encoder sees before a label is joined to it."""
-    return as_array(model.eval().encoder(like(model, np.asarray(images))))
-
-
-@torch.inference_mode()
-def mean_maps(model: Any, images: Any, labels: np.ndarray | None) -> np.ndarray:
-    """The encoder's map of a vector-quantised autoencoder, flat."""
-    return as_array(model.eval().encoder(like(model, np.asarray(images))).flatten(1))

@@ -98,6 +98,11 @@ class Conditional(Autoencoding):
     def reconstruct(self, model: Any, batch: zoo.Batch) -> Tensor:
         return model.reconstruct(batch.images, batch.labels)
 
+    def code(self, model: Any, images: Tensor, said: Tensor | None) -> Tensor:
+        """Under the label that the model itself gives: nobody tells it more."""
+        assert said is not None
+        return model.encode(model.encoder(images), said)[0]
+
 
 class CVAETask(Conditional):
     """Squared error + beta * KL, under the image's own label."""

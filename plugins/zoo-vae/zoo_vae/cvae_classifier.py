@@ -42,5 +42,9 @@ class CVAEClassifierTask(Conditional):
         right = (scores.argmax(1) == batch.labels).float()
         return {"loss": loss, "error": error, "kl": kl, "cross_entropy": entropy, "accuracy": right}
 
+    def code(self, model: Any, images: Tensor, said: Tensor | None) -> Tensor:
+        """What the encoder sees before a label is joined to it."""
+        return model.encoder(images)
+
     def smoothing(self, model: Any) -> float:
         return self.recipe.label_smoothing if model.training else 0.0

@@ -7,6 +7,7 @@ import zoo
 ZOO_API = 1
 
 CODE = {"latent": 128, "output": "sigmoid"}
+RANGES = {"image_size": (1, 512), "latent": (1, 4096)}
 OUTPUTS = {"output": ("sigmoid", "tanh")}
 UNIT = {"mean": (0.0,), "std": (1.0,)}  # pixels from 0 to 1, as sigmoid gives them
 SYMMETRIC = {"mean": (0.5,), "std": (0.5,)}  # from -1 to 1, as tanh gives them
@@ -34,13 +35,10 @@ def zoo_models() -> list[zoo.ModelEntry]:
             num_classes=None,
             config=CODE,
             choices=OUTPUTS,
+            ranges=RANGES,
             parameters=2_607_939,
             task="zoo_vae.vae:VAETask",
-            capabilities={
-                "generate": "zoo_vae.capabilities:FromCode",
-                "reconstruct": "zoo_vae.capabilities:reconstruct",
-                "latent": "zoo_vae.capabilities:codes",
-            },
+            capabilities={"generate": "zoo_vae.capabilities:FromCode"},
             recipes={"paper": FACES, "paper_32": PAPER, "default": DEFAULT},
             tags=("small", "convolution", "autoencoder"),
             reference="https://arxiv.org/abs/1312.6114",
@@ -52,13 +50,10 @@ def zoo_models() -> list[zoo.ModelEntry]:
             kinds=("clustering", "generation"),
             config={"clusters": 10, **CODE},
             choices=OUTPUTS,
+            ranges={**RANGES, "clusters": (1, 10_000)},
             parameters=2_607_939,
             task="zoo_vae.clusters:VAEClustersTask",
-            capabilities={
-                "generate": "zoo_vae.capabilities:NearCentres",
-                "reconstruct": "zoo_vae.capabilities:reconstruct",
-                "latent": "zoo_vae.capabilities:codes",
-            },
+            capabilities={"generate": "zoo_vae.capabilities:NearCentres"},
             recipes={"paper": PAPER, "default": DEFAULT},
             tags=("small", "convolution", "autoencoder"),
             reference="https://arxiv.org/abs/1312.6114",
@@ -70,13 +65,10 @@ def zoo_models() -> list[zoo.ModelEntry]:
             kinds=("classification", "generation"),
             config=CODE,
             choices=OUTPUTS,
+            ranges=RANGES,
             parameters=2_651_459,
             task="zoo_vae.cvae:CVAETask",
-            capabilities={
-                "generate": "zoo_vae.capabilities:FromLabel",
-                "reconstruct": "zoo_vae.capabilities:reconstruct_labelled",
-                "latent": "zoo_vae.capabilities:codes_labelled",
-            },
+            capabilities={"generate": "zoo_vae.capabilities:FromLabel"},
             recipes={"paper": PAPER, "default": replace(DEFAULT, task={"beta": 10.0})},
             tags=("small", "convolution", "autoencoder"),
             reference="https://arxiv.org/abs/1406.5298",
@@ -88,13 +80,10 @@ def zoo_models() -> list[zoo.ModelEntry]:
             kinds=("classification", "generation"),
             config={"dropout": 0.0, **CODE},
             choices=OUTPUTS,
+            ranges=RANGES,
             parameters=2_692_429,
             task="zoo_vae.cvae_classifier:CVAEClassifierTask",
-            capabilities={
-                "generate": "zoo_vae.capabilities:FromLabel",
-                "reconstruct": "zoo_vae.capabilities:reconstruct_labelled",
-                "latent": "zoo_vae.capabilities:features",
-            },
+            capabilities={"generate": "zoo_vae.capabilities:FromLabel"},
             recipes={
                 "paper": PAPER,
                 # Mirrored edges rather than crop's black ones, which it would learn to draw.
@@ -113,12 +102,9 @@ def zoo_models() -> list[zoo.ModelEntry]:
             num_classes=None,
             config={"codes": 512, "width": 64, "output": "sigmoid"},
             choices=OUTPUTS,
+            ranges={"image_size": (1, 512), "codes": (1, 65_536), "width": (1, 1024)},
             parameters=654_211,
             task="zoo_vae.vqvae:VQVAETask",
-            capabilities={
-                "reconstruct": "zoo_vae.capabilities:reconstruct",
-                "latent": "zoo_vae.capabilities:mean_maps",
-            },
             recipes={"default": DEFAULT},
             tags=("small", "convolution", "autoencoder"),
             reference="https://arxiv.org/abs/1711.00937",

@@ -11,6 +11,14 @@ import torch
 from torch import Tensor
 
 import zoo
+from zoo_vae.drawing import (
+    CODES,
+    FEWEST,
+    RECONSTRUCTED,
+    draw_codes,
+    draw_reconstructions,
+    places_of,
+)
 from zoo_vae.networks import RANGES
 
 UNUSED = 1.0  # nats of KL for an image below which the code says nothing worth mentioning
@@ -53,6 +61,10 @@ class Autoencoding(zoo.Task):
     def reconstruct(self, model: Any, batch: zoo.Batch) -> Tensor:
         """The images as they come back, from the most likely code."""
         return model.reconstruct(batch.images)
+
+    def code(self, model: Any, images: Tensor, said: Tensor | None) -> Tensor:
+        """What the report draws of images, (B, numbers); said: the classes it takes them for."""
+        return model.encode(images)[0]
 
     @classmethod
     def check(cls, job: zoo.Job) -> None:
@@ -109,6 +121,30 @@ class Autoencoding(zoo.Task):
     def nats(self, model: Any, figures: dict[str, float]) -> float:
         """What the code of an image costs, on average."""
         return figures["kl"]
+
+    def plots(self, model: Any, batches: Iterator[zoo.Batch]) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        codes: list[Any] = []
+        labels: list[Any] = []
+        guesses: list[Any] = []
+        for batch in batches:
+            if not found:
+                pair = batch.images, self.reconstruct(model, batch)
+                # Pixels from 0 to 1, whichever range the model has.
+                both = (part[:RECONSTRUCTED] / model.span + (model.span - 1) / 2 for part in pair)
+                found["reconstructions"] = draw_reconstructions(*(p.cpu().numpy() for p in both))
+            if self.targets.kind != "class" or sum(map(len, codes)) >= CODES:
+                break
+            said = model(batch.images).argmax(1) if self.answers else None
+            codes.append(self.code(model, batch.images, said).float().cpu().numpy())
+            labels.append(batch.labels.cpu().numpy())
+            guesses += [] if said is None else [said.cpu().numpy()]
+        if sum(map(len, codes)) < FEWEST:
+            return found
+        kinds = {"true class": labels, "predicted class": guesses}
+        colourings = {name: np.concatenate(some)[:CODES] for name, some in kinds.items() if some}
+        places = places_of(np.concatenate(codes)[:CODES])
+        return {**found, "codes": draw_codes(places, colourings, self.targets.names)}
 
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         kl = lines[-1].get("train_kl") if lines else None

@@ -184,6 +184,10 @@ class VQVAETask(Autoencoding):
             "perplexity": float(np.exp(-(likely * np.log(likely)).sum())),
         }
 
+    def code(self, model: Any, images: Tensor, said: Tensor | None) -> Tensor:
+        """The map of the encoder, flat."""
+        return model.encoder(images).flatten(1)
+
     def nats(self, model: Any, figures: dict[str, float]) -> float:
         return model.nats
 

@@ -24,7 +24,7 @@ import zoo
         ("nano_vit", {"norm": "both"}, "norm must be pre or post"),
         ("nano_vit", {"activation": "tanh"}, "activation must be relu or gelu"),
         ("nano_vit", {"positions": "ones"}, "positions must be zeros or normal"),
-        ("nano_vit", {"depth": 0}, "depth must be at least 1"),
+        ("nano_vit", {"depth": 0}, "depth must be a whole number, 1 to 128"),
         ("vit_scratch", {"pool": "max"}, "pool must be class or mean"),
     ],
 )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 from torch import Tensor
+
+MOST = 16_384  # every token looks at all: attention to more would take gigabytes
 
 
 def patches_of(image_size: int, patch_size: int) -> int:
@@ -14,11 +18,18 @@ def patches_of(image_size: int, patch_size: int) -> int:
             f"patches of {patch_size} pixels do not fill an image of {image_size}; "
             f"try {closest_divisor(image_size, patch_size)}"
         )
-    return (image_size // patch_size) ** 2
+    patches = (image_size // patch_size) ** 2
+    if patches > MOST:
+        raise ValueError(
+            f"patches of {patch_size} pixels cut an image of {image_size} into {patches:,}; "
+            f"at most {MOST:,} are allowed"
+        )
+    return patches
 
 
 def closest_divisor(image_size: int, patch_size: int) -> int:
-    divisors = [size for size in range(1, image_size + 1) if image_size % size == 0]
+    small = [size for size in range(1, isqrt(image_size) + 1) if image_size % size == 0]
+    divisors = [*small, *(image_size // size for size in reversed(small))]
     return min(divisors, key=lambda size: abs(size - patch_size))
 
 

@@ -19,6 +19,14 @@ NANO = {
     "dropout": 0.1,
 }
 WORDS = {"activation": ("relu", "gelu"), "norm": ("pre", "post"), "positions": ("zeros", "normal")}
+RANGES = {
+    "image_size": (1, 1024),
+    "patch_size": (1, 256),
+    "width": (1, 4096),
+    "depth": (1, 128),
+    "heads": (1, 256),
+    "hidden": (1, 16_384),
+}
 SMALL = {**NANO, "patch_size": 7, "width": 64, "hidden": 128, "activation": "gelu"}
 
 # What the `default` recipes add was chosen on a part of the training set, never on the test set.
@@ -61,6 +69,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             summary="Small vision transformer, patches of 2 pixels",
             config={"patch_size": 2, **NANO},
             choices=WORDS,
+            ranges=RANGES,
             parameters=1_242_442,
             capabilities=ATTENTION,
             recipes={
@@ -79,6 +88,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             summary="Small vision transformer, patches of 4 pixels",
             config={"patch_size": 4, **NANO},
             choices=WORDS,
+            ranges=RANGES,
             parameters=1_212_490,
             capabilities=ATTENTION,
             recipes={
@@ -96,6 +106,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=28,
             config={**SMALL, "heads": 4},
             choices=WORDS,
+            ranges=RANGES,
             parameters=139_018,
             dataset="fashion_mnist",
             capabilities=ATTENTION,
@@ -129,6 +140,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=28,
             config={**SMALL, "depth": 6, "norm": "pre", "positions": "normal", "dropout": 0.2},
             choices=WORDS,
+            ranges=RANGES,
             parameters=205_962,
             dataset="mnist",
             capabilities=ATTENTION,
@@ -162,6 +174,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
                 "pool": "class",
             },
             choices={"pool": ("class", "mean")},
+            ranges=RANGES,
             parameters=44_854_538,
             capabilities=ATTENTION,
             recipes={

@@ -25,6 +25,7 @@ def zoo_models():
             target="zoo_knn.knn:KNN",
             summary="The classes of the nearest training images",
             config={"neighbours": 5},
+            ranges={"neighbours": (1, 10_000)},
             in_channels=1,
             image_size=28,
             dataset="mnist",

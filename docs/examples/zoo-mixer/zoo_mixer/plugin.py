@@ -19,6 +19,14 @@ def zoo_models():
                 "hidden": 256,
                 "token_hidden": 64,
             },
+            ranges={  # the least and the most of each
+                "image_size": (1, 1024),
+                "patch_size": (1, 256),
+                "width": (1, 4096),
+                "depth": (0, 128),
+                "hidden": (1, 16_384),
+                "token_hidden": (1, 16_384),
+            },
             parameters=306_826,  # for these options; `zoo plugin check` counts them
             dataset="cifar10",
             recipes={

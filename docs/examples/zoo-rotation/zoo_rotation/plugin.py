@@ -17,6 +17,7 @@ def zoo_models():
             summary="Learns by how much an image is turned; no labels",
             num_classes=None,  # the target does not take it
             config={"width": 32},
+            ranges={"width": (1, 1024)},
             parameters=94_212,
             recipes={"default": recipe},
             reference="https://arxiv.org/abs/1803.07728",
@@ -26,6 +27,7 @@ def zoo_models():
             target="zoo_rotation.network:Network",
             summary="The network of `rotation` with a head for classes",
             config={"width": 32},
+            ranges={"width": (1, 1024)},
             parameters=94_986,
             recipes={"default": recipe},
             reference="https://arxiv.org/abs/1803.07728",

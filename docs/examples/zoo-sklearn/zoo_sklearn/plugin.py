@@ -27,6 +27,7 @@ def zoo_models():
             target="zoo_sklearn.models:LogisticRegression",
             summary="A weight for each pixel and class",
             config={"penalty": 1.0, "iterations": 100},
+            ranges={"iterations": (1, 100_000)},
             parameters=7_850,
             **shared,
         ),
@@ -35,6 +36,7 @@ def zoo_models():
             target="zoo_sklearn.models:RandomForest",
             summary="Decision trees that vote; how many nodes they have, the data decides",
             config={"trees": 100, "depth": 12},
+            ranges={"trees": (1, 10_000), "depth": (1, 100)},
             **shared,
         ),
     ]

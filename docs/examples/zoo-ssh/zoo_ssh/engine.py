@@ -26,7 +26,7 @@ class Worker:
 
     def __init__(self, host: str, arrays: Mapping[str, Any]) -> None:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.host, self.piece, self.cancelled = host, None, False
+        self.host, self.piece = host, None
         self.process = subprocess.Popen(on(host, "-m", "zoo_ssh.worker"), bufsize=0, **pipes)
         self.messages = connection.Connection(os.dup(self.process.stdout.fileno()), writable=False)
         self.pieces = connection.Connection(os.dup(self.process.stdin.fileno()), readable=False)
@@ -35,7 +35,7 @@ class Worker:
         self.pieces.send(dict(arrays))
 
     def end(self) -> None:
-        """Close the pipe, which ends the worker, and then ssh."""
+        """Close the pipe, which ends the worker, whatever it is doing, and then ssh."""
         self.pieces.close()
         self.messages.close()
         self.process.kill()
@@ -102,15 +102,7 @@ class SshEngine(zoo.Engine):
             self._told(piece, value)
             return
         worker.piece = None
-        if state == "failed" and worker.cancelled:
-            state, value = "cancelled", None
         self._ended.append(zoo.Outcome(piece, state, value))
-
-    def cancel(self, piece: zoo.Piece) -> None:
-        for worker in self._workers:
-            if worker.piece is piece:
-                worker.cancelled = True
-                worker.pieces.close()  # the worker ends when its pipe does, whatever it is doing
 
     def stop(self) -> None:
         for worker in self._workers:

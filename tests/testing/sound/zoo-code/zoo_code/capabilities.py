@@ -14,10 +14,5 @@ class FromCode(zoo.Generator):
 
 
 @torch.inference_mode()
-def reconstruct(model, images, labels):
-    return model.eval()(images).numpy()
-
-
-@torch.inference_mode()
-def codes(model, images, labels):
+def codes(model, images):
     return model.eval().encoder(images).numpy()

@@ -14,12 +14,12 @@ def zoo_models():
             num_classes=None,
             image_size=8,
             config={"latent": 4},
+            ranges={"latent": (1, 512)},
             parameters=1_732,
             task="zoo_code.code:Coding",
             capabilities={
                 "generate": "zoo_code.capabilities:FromCode",
-                "reconstruct": "zoo_code.capabilities:reconstruct",
-                "latent": "zoo_code.capabilities:codes",
+                "features": "zoo_code.capabilities:codes",
             },
             recipes={"default": zoo.Recipe(lr=1e-3, epochs=5, task={"beta": 0.1})},
         )

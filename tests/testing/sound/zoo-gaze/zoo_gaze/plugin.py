@@ -12,6 +12,13 @@ def zoo_models():
             summary="A small transformer over patches",
             image_size=8,
             config={"patch_size": 4, "width": 16, "heads": 2, "depth": 1, "hidden": (24,)},
+            ranges={
+                "patch_size": (1, 64),
+                "width": (1, 512),
+                "heads": (1, 64),
+                "depth": (0, 16),
+                "hidden": (1, 512),
+            },
             parameters=2_946,
             capabilities={
                 "attention": "zoo_gaze.capabilities:attention",

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from zoo_generate import distance
+from zoo_generate.distance import Statistics, feature_distance, frechet
 
 import zoo
 from zoo_core.data.datasets import open_dataset
 from zoo_core.io import console
-from zoo_core.use import generate as distance
-from zoo_core.use.generate import Samples, Statistics, feature_distance, frechet, load_sampler
+from zoo_core.use.generate import Samples, load_sampler
 
 SMALL = {"epochs": 1, "batch_size": 32, "data": {"train_size": 64, "test_size": 300}}
 

@@ -1,0 +1,1 @@
+"""Commands for generative models of Zoo."""
