@@ -1,9 +1,11 @@
 """What the tests of the core and of all plugins share: a world of its own for each of them."""
 
+import gc
 import logging
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,3 +29,25 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logger.setLevel(logging.NOTSET)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(TORCHS_OWN)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what imports made stays: looking through it again and again finds nothing
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures of any scope
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Rendering is most of what a report costs: a test that looks at plots is marked `renders`."""
+    if look := sys.modules.get("zoo_core.report.look"):
+        rendering = vars(look).setdefault("rendering", look.save)
+        look.save = rendering if item.get_closest_marker("renders") else save_one_pixel
+
+
+def save_one_pixel(figure: Any, path: Path) -> None:
+    """In place of look.save: the figure has been made, as always, and its file is there."""
+    from PIL import Image
+
+    from zoo.kit import atomic_write
+
+    with atomic_write(path) as temporary:
+        Image.new("RGB", (1, 1)).save(temporary, "png")

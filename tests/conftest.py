@@ -135,7 +135,7 @@ def server(tmp_path: Path) -> Iterator[tuple[Path, str]]:
             pass
 
     with Server(("127.0.0.1", 0), Handler) as http_server:
-        thread = threading.Thread(target=http_server.serve_forever, daemon=True)
+        thread = threading.Thread(target=http_server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield folder, f"http://127.0.0.1:{http_server.server_port}/"
         http_server.shutdown()

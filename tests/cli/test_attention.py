@@ -66,6 +66,7 @@ def run_of(folder, model):
     return str(next((folder / "runs").glob(f"{model}*")))
 
 
+@pytest.mark.renders
 def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_here):
     done = zoo_here("attention", run_of(trained, "nano"), "cat.png", cwd=trained)
     first, second = done.stdout.splitlines()
@@ -83,6 +84,7 @@ def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_here):
     assert each[0] < each[1]  # four layers, two heads
 
 
+@pytest.mark.renders
 def test_python_sees_the_same_on_the_sharp_image(trained, zoo_here):
     run, path = run_of(trained, "nano"), trained / "cat.png"
     seen = zoo.attention(run, path)

@@ -18,6 +18,7 @@ def columns(line):
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
+@pytest.mark.renders
 def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_here, tmp_path):
     root = tmp_path / "runs"
     make_run(root, model="mlp", skill=2.5)
@@ -44,6 +45,7 @@ def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_here, tmp_path
         assert 300 < drawn.height < 1000
 
 
+@pytest.mark.renders
 def test_runs_on_different_datasets_are_in_tables_of_their_own(zoo_here, tmp_path, request):
     root = tmp_path / "runs"
     runs = [make_run(root, dataset=name) for name in ("one", "two")]

@@ -17,6 +17,8 @@ from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.runner import train
 from zoo_core.use.generate import Sampler
 
+pytestmark = pytest.mark.renders  # the report of the run that all tests share
+
 DATA = {"train_size": 64, "test_size": 40}
 
 # A stranger's generator without torch's help: what the `generate` capability asks for, no more.

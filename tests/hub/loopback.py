@@ -72,7 +72,7 @@ class Hub(ThreadingHTTPServer):
         self.faults: list[Fault] = []
         self.log: list[tuple[str, str, dict[str, str]]] = []
         self.lock = threading.Lock()
-        self._thread = threading.Thread(target=self.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def url(self) -> str:

@@ -40,6 +40,7 @@ def result(tmp_path_factory):
     return train("fcn_numpy", "synthetic", settings=settings, quiet=True, runs=root)
 
 
+@pytest.mark.renders
 def test_a_result_and_its_run_show_figures_and_curves(result):
     assert re.fullmatch(
         r"Result\(.*fcn_numpy-synthetic-\w+: loss [\d.]+, accuracy .* s\)", repr(result)
@@ -121,6 +122,7 @@ def test_predict_gives_what_a_notebook_can_show(result):
     assert [one.given is None for one in many] == [False] * 12 + [True] * 8
 
 
+@pytest.mark.renders
 def test_attention_is_shown_on_the_image():
     maps = np.full((2, 3, 4, 4), 1 / 17)
     seen = Attention("cat.png", PIXELS / 255, "cat", 0.5, maps)

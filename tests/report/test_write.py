@@ -16,17 +16,22 @@ from zoo_core.report.write import build_report, write_report
 ALL = {"curves.png", "rate.png", "classes.png", "confusion.png", "predictions.png", "mistakes.png"}
 
 
+def listed(report):
+    """The names of the plots that a report lists, which are those that are there."""
+    names = set(re.findall(r"\(pictures/(.+?)\)", report.path.read_text(encoding="utf-8")))
+    assert names == {path.name for path in (report.path.parent / "pictures").iterdir()}
+    return names
+
+
 def shown(report):
-    """The names of the plots that a report shows, all of them checked."""
-    names = re.findall(r"\(pictures/(.+?)\)", report.path.read_text(encoding="utf-8"))
-    for name in names:
+    """The same, all of them looked at."""
+    for name in listed(report):
         with Image.open(report.path.parent / "pictures" / name) as picture:
             picture.verify()
             assert picture.format == "PNG"
             assert 350 <= picture.width <= 2600, name
             assert 150 <= picture.height <= 2600, name
-    assert set(names) == {path.name for path in (report.path.parent / "pictures").iterdir()}
-    return set(names)
+    return listed(report)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,7 @@ def complete(tmp_path_factory):
     return run, build_report(run)
 
 
+@pytest.mark.renders
 def test_a_complete_run_has_every_figure_and_picture(complete):
     run, report = complete
     assert report.path == run.path / "report.md"
@@ -76,6 +82,7 @@ def test_a_complete_run_has_every_figure_and_picture(complete):
     assert "Left out" not in text
 
 
+@pytest.mark.renders
 def test_confusions_are_told_in_words_the_most_common_first(complete):
     run, report = complete
     lines = re.findall(r"- (\w+) taken for (\w+): (\d+) \(of 6\)", report.path.read_text())
@@ -87,6 +94,7 @@ def test_confusions_are_told_in_words_the_most_common_first(complete):
     assert test["confusion"][classes.index(true)][classes.index(predicted)] == int(count)
 
 
+@pytest.mark.renders
 def test_a_report_is_the_same_when_it_is_written_again(tmp_path):
     run = make_run(tmp_path, classes=2, count=8, done=2)
     data = make_dataset(classes=2, count=8, size=8)
@@ -97,6 +105,7 @@ def test_a_report_is_the_same_when_it_is_written_again(tmp_path):
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.renders
 def test_two_classes_in_grey(tmp_path):
     data = make_dataset(classes=2, count=16, size=8, channels=1)
     report = build_report(make_run(tmp_path, classes=2, count=16, skill=2), data)
@@ -104,6 +113,7 @@ def test_two_classes_in_grey(tmp_path):
     assert "airplane taken for automobile" in report.path.read_text()
 
 
+@pytest.mark.renders
 def test_a_hundred_classes_are_shown_by_their_best_and_worst(tmp_path):
     report = build_report(make_run(tmp_path, classes=100, count=1000, skill=5))
     assert shown(report) == ALL - {"predictions.png", "mistakes.png"}
@@ -115,6 +125,7 @@ def test_a_hundred_classes_are_shown_by_their_best_and_worst(tmp_path):
     assert "The plots of predictions are left out: there is no dataset 'made_up'." in text
 
 
+@pytest.mark.renders
 def test_names_are_shown_as_they_are(tmp_path):
     names = ("a name that is longer than anybody would like " * 3, "$5 and $10", "猫", "a|b *c*")
     run = make_run(tmp_path, classes=names, count=16, skill=1)
@@ -138,7 +149,7 @@ def test_an_unfinished_run_has_curves_so_far(tmp_path, status, sentence):
     if status == "failed":
         run.update(error="the loss is NaN.")
     report = build_report(run)
-    assert shown(report) == {"curves.png", "rate.png"}
+    assert listed(report) == {"curves.png", "rate.png"}
     text = report.path.read_text()
     assert text.startswith("# cnn on made_up: not finished\n")
     assert sentence in text
@@ -152,6 +163,7 @@ def test_a_run_before_its_first_epoch_has_a_report(tmp_path):
     assert "0 of 12 epochs" in report.path.read_text()
 
 
+@pytest.mark.renders
 def test_without_test_labels_there_are_predictions_and_no_mistakes(tmp_path):
     run = make_run(tmp_path, classes=3, count=9, labelled=False, metrics=make_metrics(1))
     report = build_report(run, make_dataset(classes=3, count=9, size=8))
@@ -159,6 +171,7 @@ def test_without_test_labels_there_are_predictions_and_no_mistakes(tmp_path):
     assert "accuracy per class" not in report.path.read_text()
 
 
+@pytest.mark.renders
 def test_other_tasks_have_their_own_curves_and_bring_their_own_pictures(tmp_path):
     lines = [
         {"epoch": e, "lr": 1e-3, "train_mse": 900 / e, "test_mse": 950 / e, "train_kl": float(e)}
@@ -182,17 +195,17 @@ def test_pictures_of_another_dataset_are_not_shown(tmp_path):
     run = make_run(tmp_path, classes=3, count=9, done=1)
     report = build_report(run, make_dataset(classes=3, count=6))
     assert "made_up has changed since the run" in report.remarks[0]
-    assert "predictions.png" not in shown(report)
+    assert "predictions.png" not in listed(report)
 
 
 def test_damaged_predictions_cost_a_line_and_old_pictures_go(tmp_path):
     run = make_run(tmp_path, classes=3, count=9, done=1)
     data = make_dataset(classes=3, count=9, size=8)
-    assert "predictions.png" in shown(build_report(run, data))
+    assert "predictions.png" in listed(build_report(run, data))
     run.predictions_file.write_bytes(b"not safetensors")
     report = build_report(run, data)
     assert "predictions.safetensors cannot be read" in report.path.read_text()
-    assert shown(report) == {"curves.png", "classes.png", "confusion.png"}
+    assert listed(report) == {"curves.png", "classes.png", "confusion.png"}
 
 
 def test_a_damaged_run_has_no_report_but_a_sentence(tmp_path):

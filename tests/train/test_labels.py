@@ -14,6 +14,8 @@ from zoo_core.train.runner import train
 from zoo_core.tune.report import table_of
 from zoo_core.use.evaluate import measure
 
+pytestmark = pytest.mark.renders  # what only such labels have is drawn for real
+
 SMALL = {"train_size": 160, "test_size": 40, "image_size": 16}
 
 

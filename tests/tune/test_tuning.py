@@ -47,6 +47,7 @@ def only(folder, pattern):
     return found
 
 
+@pytest.mark.renders
 def test_tune_then_train_then_train_the_same_again(zoo_here, tmp_path):
     constant = ("--set", "schedule=constant", "--set", "lr=3e-4")
     done = zoo_here("tune", "mlp", *SMALL, *constant, "--epochs", "4", "--train")
@@ -186,6 +187,7 @@ def test_several_workers_share_the_work(small):
     assert "| workers | 2, local |" in found.report.read_text()
 
 
+@pytest.mark.renders
 def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     grid = ["--grid", "lr=0.01,1e30", "--grid", "optimizer=adam,sgd", "--set", "clip_grad=0"]
     done = zoo_here("sweep", "mlp", *SMALL, *grid, "--epochs", "3")

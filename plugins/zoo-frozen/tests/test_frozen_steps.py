@@ -33,7 +33,7 @@ def serve(tmp_path, monkeypatch):
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), partial(Handler, directory=str(folder))
     )
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "manifest.json"))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))

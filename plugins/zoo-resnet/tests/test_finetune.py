@@ -36,7 +36,7 @@ def published(tmp_path, monkeypatch) -> Path:
     torch.save(imagenet_state(), path)
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setattr(
         finetune,
         "IMAGENET",
