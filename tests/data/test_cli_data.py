@@ -10,6 +10,7 @@ import pytest
 from fixtures import datasets as made
 from PIL import Image
 from support import ROOT, environment
+from testing.mistakes import importable
 
 PLUGIN = """
 import os
@@ -32,24 +33,19 @@ def dots(level):
 
 @pytest.fixture
 def site(tmp_path):
-    return str(made.install_plugin(tmp_path / "site", "fixture_cli", PLUGIN))
+    site = made.install_plugin(tmp_path / "site", "fixture_cli", PLUGIN)
+    with importable(site):
+        yield str(site)
 
 
 @pytest.fixture
-def data(zoo_command, site):
-    def run(*arguments, **options):
-        return zoo_command("data", *arguments, PYTHONPATH=site, **options)
-
-    return run
+def data(zoo_here, site):
+    return lambda *arguments, **options: zoo_here("data", *arguments, **options)
 
 
 @pytest.fixture
-def data_json(zoo_command, site):
-    def run(*arguments):
-        done = zoo_command("data", *arguments, "--json", PYTHONPATH=site)
-        return json.loads(done.stdout)
-
-    return run
+def data_json(json_here, site):
+    return lambda *arguments: json_here("data", *arguments)
 
 
 @pytest.fixture
@@ -101,7 +97,7 @@ def test_fetch_takes_options_files_and_several_names(data, data_json, tmp_path):
     assert "made when it is used" in done.stdout
 
 
-def test_verify_names_what_is_damaged_and_fails(data, data_json, zoo_command, tmp_path, site):
+def test_verify_names_what_is_damaged_and_fails(data, tmp_path):
     data("fetch", "dots")
     path = tmp_path / "cache" / "data" / "fixture_cli--dots.safetensors"
     content = bytearray(path.read_bytes())

@@ -300,7 +300,7 @@ def importable(site: Path) -> Iterator[None]:
         sys.path.remove(str(site))
         os.environ["PYTHONPATH"] = before
         for name in set(sys.modules) - modules:
-            if name.startswith(("zoo_gaze", "zoo_code", "zoo_dots", "zoo_sums", "zoo_rotation")):
+            if str(site) in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
         load_plugins.cache_clear(), registry.cache_clear()
 
