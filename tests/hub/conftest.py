@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpcore2  # by which the client of the Hub connects
 import pytest
 from hub.loopback import Hub
 from hub.parts import NAME, files_of, small_run
@@ -12,12 +14,16 @@ from hub.parts import NAME, files_of, small_run
 from zoo_core.publish.publish import plan
 from zoo_core.runs.run import Run
 
+# Every hub of a test has a client of its own, which reads all certificates of the machine anew.
+certificates = functools.cache(httpcore2.default_ssl_context)
+
 
 @pytest.fixture(autouse=True)
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "manifest.json"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setattr(httpcore2, "default_ssl_context", certificates)
     # What our own plugins ship is no part of these tests.
     monkeypatch.setattr("zoo_core.weights.manifest.of_plugins", lambda: iter(()))
     monkeypatch.setattr("zoo_core.weights.manifest.core_manifest", lambda: tmp_path / "core.json")
