@@ -41,9 +41,10 @@ runs/.demo: $(READY) $(SOURCES)
 	@run=$$(tail -n 1 runs/.demo.out) && $(BIN)/zoo evaluate "$$run" && echo "$$run" > $@
 
 # One thread for each test process: more would only wait for each other. Three processes, because
-# a fifth of the time a test waits for a disk or for another process. Order and random numbers are
-# new each time; pytest's first lines say how to have them again.
-QUICK = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 -m "not slow"
+# a fifth of the time a test waits for a disk or for another process. A file stays in one of them:
+# what its tests share is made once. Order and random numbers are new each time; pytest's first
+# lines say how to have them again.
+QUICK = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow"
 
 test: $(READY) lint
 	$(QUICK)

@@ -36,7 +36,7 @@ def open_pass(cache: Path) -> Callable[[], None]:
     """A pass with a cache of its own, which from now on is the cache of this process."""
     os.environ["ZOO_CACHE"] = str(cache)
     entry = registry().models.get("resnet18_features")
-    changes = {"data": {"train_size": images, "test_size": 300}}
+    changes = {"data": {"train_size": images, "test_size": 20}}
     recipe = override(choose_recipe(entry, "default"), settings(weights, **changes))
     data = open_dataset("synthetic", **recipe.data)
     job = build_job(entry, recipe, data, Display(quiet=True), device="cpu")

@@ -9,6 +9,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.errors import Finding
 from zoo_core.scaffold import write_plugin
 from zoo_core.spec.registry import registry
-from zoo_core.testing.checks import check_statistics
+from zoo_core.testing.checks import check_light, check_statistics
 from zoo_core.testing.package import (
     check_dependencies,
     check_folder,
@@ -247,6 +248,16 @@ def test_a_dependency_that_only_the_author_has_is_found(tmp_path, monkeypatch):
             check_dependencies([file], requirements)
 
 
+def test_an_import_that_computes_is_a_finding_and_a_busy_machine_is_not(tmp_path, monkeypatch):
+    computing = "import time\nwhile time.process_time() < 1: pass\n"
+    (tmp_path / "computes.py").write_text(computing)
+    (tmp_path / "waits.py").write_text("import time; time.sleep(0.3)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    check_light(SimpleNamespace(value="waits", entries=lambda kind: ()))
+    with pytest.raises(Finding, match="importing computes takes"):
+        check_light(SimpleNamespace(value="computes", entries=lambda kind: ()))
+
+
 def test_an_installed_package_with_a_misspelt_group_is_a_finding(tmp_path, monkeypatch):
     metadata = tmp_path / "zoo_lost-1.0.dist-info"
     metadata.mkdir()
@@ -284,8 +295,9 @@ def test_a_dataset_without_digests_is_told_what_they_are(new):
     plugin = folder / "zoo_bars" / "plugin.py"
     before = plugin.read_text()
     plugin.write_text(re.sub(r"digests=\{.*?\},", "", before, flags=re.DOTALL))
+    said = found(folder)["arrays"]
     for digest in re.findall(r"[0-9a-f]{64}", before):
-        assert digest in found(folder)["arrays"]
+        assert digest in said
 
 
 def test_weights_that_the_wheel_lacks_are_found(new):

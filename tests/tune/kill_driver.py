@@ -1,8 +1,8 @@
 """Searches undisturbed, then in children that are killed at counted events; prints what was found.
 
-    python kill_driver.py FOLDER KILLS SEED WORKERS
+    python kill_driver.py FOLDER KILLS SEED WORKERS MODEL TRIALS
 
-The framework is imported once and every child is forked from here.
+What they need is imported once, and every child is forked from here.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def main(folder: Path, count: int, seed: int, workers: int) -> None:
+def main(folder: Path, count: int, seed: int, workers: int, model: str, trials: int) -> None:
     # Imported before the forks, and by no child: what a search, its optimiser and its report need.
     import hyperopt  # noqa: F401
     import matplotlib.pyplot  # noqa: F401
-    import torch
+
+    if model == "mlp":
+        import torch
+
+        torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # imports the rest of torch
 
     from zoo_core.tune.search import SearchSettings
     from zoo_core.tune.tuning import run_search
-
-    torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # imports the rest of torch
 
     def work(runs: Path) -> None:
         how: dict[str, Any] = {"runs": runs, "quiet": True}
@@ -44,8 +46,9 @@ def main(folder: Path, count: int, seed: int, workers: int) -> None:
         else:
             run_search(
                 SearchSettings(
-                    model="mlp", dataset="synthetic", settings=SETTINGS, trials=7, startup=4,
-                    train=True, device="cpu", workers=workers, **how,
+                    model=model, dataset="synthetic", settings=SETTINGS, trials=trials,
+                    startup=trials - 3, train=True, device="cpu", workers=workers,
+                    report=count > 1, **how,  # of a small search, drawing is what costs most
                 )
             )  # fmt: skip
 
@@ -64,12 +67,12 @@ def found(runs: Path) -> dict[str, Any]:
         trial.pop("seconds")
         for line in trial["curve"]:
             del line["seconds"], line["images_per_second"]
-    (model,) = runs.glob("mlp-*/model.safetensors")
+    (model,) = runs.glob("*-synthetic-*/model.safetensors")
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     best = search.with_name("best.toml").read_text().splitlines()
     return {"trials": trials, "weights": digest, "best": [one for one in best if "#" not in one]}
 
 
 if __name__ == "__main__":
-    folder, *numbers = sys.argv[1:]
-    main(Path(folder), *map(int, numbers))
+    folder, count, seed, workers, model, trials = sys.argv[1:]
+    main(Path(folder), int(count), int(seed), int(workers), model, int(trials))

@@ -387,12 +387,17 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its
 
 
 SLOWLY = pytest.mark.slow
-WITH_KILLS = [(1, 1), pytest.param(4, 1, marks=SLOWLY), pytest.param(4, 2, marks=SLOWLY)]
+WITH_KILLS = [
+    (1, 1, "fcn_numpy", 5),
+    pytest.param(4, 1, "mlp", 7, marks=SLOWLY),
+    pytest.param(4, 2, "mlp", 7, marks=SLOWLY),
+]
 
 
 @forks
-@pytest.mark.parametrize(("count", "workers"), WITH_KILLS)
-def test_killed_and_resumed_it_finds_the_same(tmp_path, count, workers):
+@pytest.mark.parametrize(("count", "workers", "model", "trials"), WITH_KILLS)
+def test_killed_and_resumed_it_finds_the_same(tmp_path, count, workers, model, trials):
     """The same suggestions, the same curves to the last digit, the same weights at the end."""
-    done = kills.drive(DRIVER, tmp_path, count, 1, workers, ZOO_CACHE=str(tmp_path / "cache"))
+    cache = str(tmp_path / "cache")
+    done = kills.drive(DRIVER, tmp_path, count, 1, workers, model, trials, ZOO_CACHE=cache)
     assert done["killed"] == done["whole"]
