@@ -111,10 +111,14 @@ class Pack:
             trusted=trusted,
             by_blocks=True,
         )
+        if self.store.complete(layout):
+            return self.store.path
         waiting = lambda: report("waiting: another process decodes these images")  # noqa: E731
         what = f"decoded images cannot be kept in {self.store.path.parent}"
-        hint = "free disk space, set ZOO_CACHE to another folder, or use --set data.store=direct"
-        with os_errors(what, DataError, hint), self.store.writing(layout, waiting) as writer:
+        hint = "set ZOO_CACHE to a folder that you can write to: export ZOO_CACHE=/tmp/zoo"
+        full = "free disk space, set ZOO_CACHE to another folder, or use --set data.store=direct"
+        errors = os_errors(what, DataError, hint, full if self.pixels else "")
+        with errors, self.store.writing(layout, waiting) as writer:
             if left := writer.progress.rows - writer.progress.done:
                 report(f"{Path(self.label).name}: decoding {left:,} images")
             with progress("decoding", left) as advance, workers() as pool:

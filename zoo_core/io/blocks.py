@@ -63,6 +63,11 @@ class Layout:
         """Of the complete file."""
         return sum(self.places(range(self.rows))[-1]) + len(self.after)
 
+    def describes(self, progress: Progress) -> bool:
+        """Whether what has begun is this."""
+        wanted, found = [self.key, self.rows], [progress.key, progress.rows]
+        return document_digest(wanted) == document_digest(found)
+
     def places(self, rows: range) -> list[tuple[int, int]]:
         """Where these rows begin in the file, and their bytes, in each array."""
         return _places(len(self.before), self.row_bytes, self.rows, rows)
@@ -151,6 +156,19 @@ class BlockStore:
         finally:
             writer.release()
 
+    def complete(self, layout: Layout) -> bool:
+        """Whether all of it is there and sound; asked of a folder that may be read-only."""
+        progress = self.progress()
+        if not (progress and progress.sha256 and layout.describes(progress) and self.path.exists()):
+            return False
+        with suppress(DataError):
+            if layout.trusted and self.path.stat().st_size == layout.bytes:
+                return True
+            if file := self.open():
+                file.close()
+                return True
+        return False
+
     def _prepare(self, layout: Layout) -> None:
         """Make the file ready for blocks, and forget those that are not what they were.
 
@@ -159,17 +177,10 @@ class BlockStore:
         """
         if self.record.exists():
             self.record.read_bytes()  # do not start anew because a disk cannot be read
+        if self.complete(layout):
+            return
         progress = self.progress()
-        wanted = document_digest([layout.key, layout.rows])
-        if progress and document_digest([progress.key, progress.rows]) == wanted:
-            with suppress(DataError):
-                size = self.path.stat().st_size if self.path.exists() else -1
-                if layout.trusted and progress.sha256 and size == layout.bytes:
-                    return
-                if file := self.open():
-                    file.close()
-                    return  # all of it is there and sound
-        else:
+        if progress is None or not layout.describes(progress):
             about, size = dict(layout.about), self.block_rows
             if layout.by_blocks:
                 about["hashed"] = [len(layout.before), layout.row_bytes]
