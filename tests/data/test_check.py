@@ -220,9 +220,9 @@ def test_the_look_of_an_image_does_not_depend_on_the_form_of_its_pack(photos):
     scene(5, (90, 30)).save(photos / "train" / "cat" / "wide.jpg")
     listed = image_folder(path=str(photos))
     forms = (Form(8, 3, "crop"), Form(64, 3, "pad"), Form(20, 3, "stretch"))
-    looks = [Pack("x", listed, form).facts(print)["look"].astype(int) for form in forms]
+    looks = [Pack("x", listed, form).content(print).looks.astype(int) for form in forms]
     assert max(abs(look - looks[0]).max() for look in looks) <= 1
-    assert len(facts_of(Pack("x", listed, Form(9, 1)), print)) == len(listed)
+    assert len(facts_of(Pack("x", listed, Form(9, 1)), print).facts) == len(listed)
 
 
 @pytest.mark.parametrize("shape", [(1600, 1200), (700, 500), (300, 900)])

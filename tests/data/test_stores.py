@@ -1,5 +1,6 @@
 """Where images are kept: memory, a pack or the originals. All three give the same bytes."""
 
+import errno
 import os
 import pickle
 import shutil
@@ -15,8 +16,9 @@ from torch import nn
 from zoo_core.data import loader as loaders
 from zoo_core.data.datasets import open_dataset
 from zoo_core.data.loader import Loader
-from zoo_core.data.packs import FACTS, kept_packs, mapped
+from zoo_core.data.packs import FACTS, LOOK, kept_packs, mapped
 from zoo_core.data.preprocess import Preprocess
+from zoo_core.io import blocks
 from zoo_core.io.blocks import BLOCK
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError
@@ -27,7 +29,7 @@ from zoo_core.tune.trials import with_arrays, without_arrays
 
 HERE = Path(__file__).parent
 STORES = ("memory", "packed", "direct")
-ROOM = size(30 * (FACTS.itemsize + 32 * 32 * 3))  # that a pack of the photos takes
+ROOM = size(30 * (FACTS.itemsize + LOOK**2 + 32 * 32 * 3))  # that a pack of the photos takes
 
 
 @pytest.fixture(autouse=True)
@@ -197,12 +199,12 @@ def test_facts_stand_together_so_that_a_start_reads_no_pixels(tmp_path):
     for number in range(BLOCK + 3):
         Image.new("L", (4, 4), number % BLOCK).save(folder / f"{number:03d}.png")
     opened(folder.parent, "packed")
-    first, last = mapped(kept_packs()[0].path)
-    for count, (facts, pixels) in ((BLOCK, first), (3, last)):
-        assert not pixels.flags.writeable  # or a pack larger than the memory could not be mapped
-        assert facts.shape == (count,) and facts.flags.c_contiguous
-        assert pixels.ctypes.data == facts.ctypes.data + facts.nbytes
-    assert (last[1] == np.array([[0], [1], [2]])).all()
+    pixels, facts, looks = mapped(kept_packs()[0].path)
+    assert not pixels.flags.writeable  # or a pack larger than the memory could not be mapped
+    assert len(pixels) == len(facts) == len(looks) == BLOCK + 3
+    assert facts.flags.c_contiguous and facts.nbytes == len(facts) * FACTS.itemsize
+    assert (pixels == np.arange(BLOCK + 3)[:, None] % BLOCK).all()
+    assert (facts["width"] == 4).all() and (looks == pixels[:, :1]).all()
 
 
 def test_a_truncated_pack_is_never_mapped(photos):
@@ -252,3 +254,48 @@ def test_features_are_the_same_from_all_stores(photos):
         found[store] = kept.array.tobytes()
         one.file.remove()  # or the next one would find it
     assert len(set(found.values())) == 1
+
+
+def unwritable(tmp_path, monkeypatch):
+    """A cache that refuses every file, also where the tests run as root."""
+    (tmp_path / "taken").touch()
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "taken"))
+
+
+@pytest.mark.parametrize("store", ["auto", *STORES])
+def test_a_cache_that_cannot_be_written_to_is_a_sentence_and_a_hint_that_helps(
+    photos, tmp_path, monkeypatch, store
+):
+    """`direct` keeps facts there too: it is no way out."""
+    unwritable(tmp_path, monkeypatch)
+    with pytest.raises(DataError, match=r"images cannot be kept in .*taken.packs: ") as caught:
+        opened(photos, store)
+    assert "direct" not in caught.value.hint
+    variable, _, folder = caught.value.hint.rpartition(" ")[2].partition("=")
+    assert (variable, folder) == ("ZOO_CACHE", "/tmp/zoo")
+    monkeypatch.setenv(variable, str(tmp_path / "other"))
+    assert len(opened(photos, store)[0].train) == 24
+
+
+def test_a_full_disk_names_the_store_that_needs_no_room(photos, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(blocks.Writer, "_write", refuse)
+        with pytest.raises(DataError, match="images cannot be kept") as caught:
+            opened(photos, "packed")
+    assert caught.value.hint.endswith("--set data.store=direct")
+    assert opened(photos, "direct")[0].train.store == "direct"
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_complete_pack_is_read_from_a_cache_that_others_share(photos, monkeypatch, store):
+    expected = opened(photos, store)[0].train.images[:]
+
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for owner, name in ((blocks, "locked"), (blocks, "atomic_write"), (os, "fsync")):
+        monkeypatch.setattr(owner, name, refuse)
+    assert np.array_equal(opened(photos, store)[0].train.images[:], expected)

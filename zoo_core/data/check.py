@@ -21,7 +21,7 @@ from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import DatasetChoice, Report, find_dataset, given_by, open_dataset
 from zoo_core.data.images import FORMATS, Form, read_image
 from zoo_core.data.originals import DEFAULT_SIZE, PARTS, RULES, LeftOut, Originals, in_memory
-from zoo_core.data.packs import FACTS, Pack, facts_of, look
+from zoo_core.data.packs import FACTS, LOOK, Pack, facts_of, look
 from zoo_core.data.sheets import THUMB, write_sheet
 from zoo_core.data.stores import broken
 from zoo_core.data.targets import read_targets
@@ -81,6 +81,7 @@ class _Listed:
 
     names: Sequence[str]
     facts: np.ndarray  # FACTS (n,)
+    looks: np.ndarray  # uint8 (n, 64)
     splits: Mapping[str, np.ndarray]  # the numbers of the usable images
     targets: Targets
     labels: np.ndarray | None  # of all n
@@ -151,13 +152,14 @@ def _originals(choice: DatasetChoice, originals: Originals, report: Report) -> _
     check_rules(f"dataset {choice.name!r}", options, RULES)
     form, tile = Form(options["image_size"] or DEFAULT_SIZE, 3), Form(THUMB, 3, "pad")
     label = str(options.get("path") or choice.name)
-    facts = facts_of(Pack(label, originals, form, pixels=False), report)
+    _, facts, looks = facts_of(Pack(label, originals, form, pixels=False), report)
     given = {} if originals.labels is None else {"labels": np.asarray(originals.labels)}
     targets, kept = read_targets(given, originals.classes, originals.numbers)
     splits = originals.divided(options["test_fraction"], options["seed"])
     return _Listed(
         names=originals.names,
         facts=facts,
+        looks=looks,
         splits={part: rows[facts["broken"][rows] == 0] for part, rows in splits.items()},
         targets=targets,
         labels=kept.get("labels"),
@@ -170,13 +172,13 @@ def _originals(choice: DatasetChoice, originals: Originals, report: Report) -> _
 def _arrays(data: Dataset) -> _Listed:
     splits = {part: split for part in PARTS if (split := data.split(part)) is not None}
     images = np.concatenate([split.images for split in splits.values()])
-    facts = np.zeros(len(images), FACTS)
+    facts, looks = np.zeros(len(images), FACTS), np.zeros((len(images), LOOK**2), np.uint8)
     facts["height"], facts["width"] = images.shape[1:3]
     facts["grey"], facts["format"] = data.channels == 1, len(FORMATS)
     with progress("looking at images", len(images)) as advance:
-        for fact, pixels in zip(facts, images, strict=True):
+        for fact, seen, pixels in zip(facts, looks, images, strict=True):
             fact["sha256"] = np.frombuffer(hashlib.sha256(pixels.data).digest(), np.uint8)
-            fact["look"] = look(Image.fromarray(pixels.squeeze()))
+            seen[:] = look(Image.fromarray(pixels.squeeze()))
             advance(1)
     labels = [split.labels for split in splits.values() if split.labels is not None]
     ends = np.cumsum([len(split) for split in splits.values()])
@@ -187,6 +189,7 @@ def _arrays(data: Dataset) -> _Listed:
             for name in split.names or [f"{part} {i}" for i in range(len(split))]
         ],
         facts=facts,
+        looks=looks,
         splits=dict(zip(splits, np.split(np.arange(len(images)), ends[:-1]), strict=True)),
         targets=data.targets,
         labels=np.concatenate(labels) if labels else None,
@@ -215,7 +218,7 @@ def _oddities(
 ) -> Iterator[Oddity]:
     if out := listed.left_out:
         yield Oddity("broken", True, f"{_n(out)} that cannot be used", "repair or remove them", out)
-    exact, near = _groups(listed.facts[used])
+    exact, near = _groups(listed.facts["sha256"][used], listed.looks[used])
     yield from _copies("", "identical images", listed, [used[group] for group in exact])
     yield from _copies("near_", "images that look alike", listed, [used[group] for group in near])
     if listed.targets.classes:
@@ -262,10 +265,10 @@ def _n(found: Sequence[Any], one: str = "image", many: str = "") -> str:
     return f"{len(found):,} {one if len(found) == 1 else many or one + 's'}"
 
 
-def _groups(facts: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _groups(digests: np.ndarray, looks: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Images of the same bytes; images that look alike, where not all have the same bytes."""
-    exact = np.unique(facts["sha256"], axis=0, return_inverse=True)[1]
-    looks, which = np.unique(facts["look"], axis=0, return_inverse=True)
+    exact = np.unique(digests, axis=0, return_inverse=True)[1]
+    looks, which = np.unique(looks, axis=0, return_inverse=True)
     first, second = alike(looks)
     lowest, before = np.arange(len(looks)), np.arange(0)
     while not np.array_equal(lowest, before):  # the lowest number that each can reach

@@ -1,8 +1,8 @@
-"""Decoded originals in one mapped file: in each block the facts of its images, then their pixels.
+"""Decoded originals in one mapped file: the pixels of all images, then the facts about them.
 
 One pass makes the file, through the block store: killed at any time, no image is decoded twice, and
-several processes share the work. Facts stand together, so that a start reads no pixels: of 30 GB it
-reads 25 MB. A file of facts alone serves `direct`, which keeps no pixels.
+several processes share the work. Facts are an array of their own, so that a start reads no pixels:
+10 MB of 30 GB. A file without pixels serves `direct`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import hashlib
 import json
 import mmap
 import re
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -39,22 +39,29 @@ from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError, os_errors
 from zoo_core.io.files import cache_dir
 
-VERSION = 2  # of the decoding and the layout; raise it when the same files give other bytes
+VERSION = 3  # of the decoding and the layout; raise it when the same files give other bytes
 SUFFIX = ".safetensors"
 LOOK, SEEN = 8, 128  # pixels a side: of a look, and of what it is averaged from
-TOGETHER = 8  # images that a thread decodes before it reports
+TOGETHER = 4  # images that a thread decodes before it reports
 FACTS = np.dtype(
     [
         ("sha256", np.uint8, 32),  # of the file
-        ("look", np.uint8, LOOK**2),  # how it looks from afar, in grey: finds near duplicates
         ("width", "<u4"),  # of the original, turned as its EXIF data says
         ("height", "<u4"),
         ("format", np.uint8),  # a place in FORMATS
         ("grey", np.uint8),
         ("broken", np.uint8),  # it cannot be decoded; its pixels are zeros
-        ("unused", np.uint8, 21),
+        ("unused", np.uint8, 5),
     ]
-)  # 128 bytes
+)  # 48 bytes
+
+
+class Packed(NamedTuple):
+    """What a pack holds, or a part of it: a row for each image."""
+
+    pixels: np.ndarray  # uint8 (n, bytes of an image); 0 bytes where the facts are alone
+    facts: np.ndarray  # FACTS (n,)
+    looks: np.ndarray  # uint8 (n, 64): from afar, in grey; they find near duplicates
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,13 @@ class Pack:
     pixels: bool = True  # False: the facts alone
 
     @property
-    def row_bytes(self) -> int:
-        return FACTS.itemsize + self.pixels * self.form.size**2 * self.form.channels
+    def image_bytes(self) -> int:
+        return self.pixels * self.form.size**2 * self.form.channels
+
+    @property
+    def bytes(self) -> int:
+        """Of the file, but for its header."""
+        return len(self.originals) * (self.image_bytes + FACTS.itemsize + LOOK**2)
 
     @cached_property
     def store(self) -> BlockStore:
@@ -88,43 +100,54 @@ class Pack:
 
         trusted: a complete file is not hashed first, which may take longer than the training.
         """
-        spec = {"rows": ("uint8", (len(self.originals), self.row_bytes))}
+        sizes = {"pixels": self.image_bytes, "facts": FACTS.itemsize, "looks": LOOK**2}
+        specs = {name: ("uint8", (len(self.originals), size)) for name, size in sizes.items()}
         layout = Layout(
             key=self.key,
             rows=len(self.originals),
-            row_bytes=self.row_bytes,
-            before=tensors.header_bytes(spec, json.dumps(self.key), aligned=FACTS.itemsize),
+            row_bytes=list(sizes.values()),
+            before=tensors.header_bytes(specs, json.dumps(self.key), aligned=64),
             about={"label": self.label},
             trusted=trusted,
             by_blocks=True,
         )
+        if self.store.complete(layout):
+            return self.store.path
         waiting = lambda: report("waiting: another process decodes these images")  # noqa: E731
         what = f"decoded images cannot be kept in {self.store.path.parent}"
-        hint = "free disk space, set ZOO_CACHE to another folder, or use --set data.store=direct"
-        with os_errors(what, DataError, hint), self.store.writing(layout, waiting) as writer:
+        hint = "set ZOO_CACHE to a folder that you can write to: export ZOO_CACHE=/tmp/zoo"
+        full = "free disk space, set ZOO_CACHE to another folder, or use --set data.store=direct"
+        errors = os_errors(what, DataError, hint, full if self.pixels else "")
+        with errors, self.store.writing(layout, waiting) as writer:
             if left := writer.progress.rows - writer.progress.done:
                 report(f"{Path(self.label).name}: decoding {left:,} images")
             with progress("decoding", left) as advance, workers() as pool:
-                # One is filled while the other goes to the disk, which takes a while.
-                both = np.empty((2, writer.progress.block_rows, self.row_bytes), np.uint8)
-                for number, block in enumerate(writer):
-                    started, rows = time.perf_counter(), writer.rows(block)
-                    content = both[number % 2, : len(rows)]
-                    parts = (rows, *_parts(content))
-                    cuts = [slice(at, at + TOGETHER) for at in range(0, len(rows), TOGETHER)]
-                    for done in pool.map(self._decode, *([p[c] for c in cuts] for p in parts)):
-                        advance(done)
-                    writer.commit_behind(block, content, time.perf_counter() - started)
+                for block in writer:
+                    writer.commit_behind(block, self._rows(writer.rows(block), pool, advance))
         return self.store.path
 
-    def facts(self, report: Callable[[str], None], *, trusted: bool = False) -> np.ndarray:
-        """The facts of all images, FACTS (n,)."""
-        return np.concatenate([facts for facts, _ in mapped(self.fill(report, trusted=trusted))])
+    def _rows(
+        self, rows: range, pool: ThreadPoolExecutor, advance: Callable[[int], None]
+    ) -> Iterator[np.ndarray]:
+        """A block as the file has it: pixels, as soon as they are decoded, then the facts."""
+        parts = []
+        cuts = [rows[at : at + TOGETHER] for at in range(0, len(rows), TOGETHER)]
+        for pixels, facts, looks in pool.map(self._decode, cuts):
+            advance(len(facts))
+            parts.append((facts.view(np.uint8), looks))
+            if self.pixels:
+                yield pixels
+        yield from map(np.concatenate, zip(*parts, strict=True))
 
-    def _decode(self, rows: range, facts: np.ndarray, pixels: np.ndarray) -> int:
-        """Write facts and pixels of some images to their places; how many that were."""
-        facts[:] = np.zeros(1, FACTS)
-        for row, about, place in zip(rows, facts, pixels, strict=True):
+    def content(self, report: Callable[[str], None], *, trusted: bool = False) -> Packed:
+        """What the file holds, mapped."""
+        return mapped(self.fill(report, trusted=trusted))
+
+    def _decode(self, rows: range) -> Packed:
+        count = len(rows)
+        pixels = np.empty((count, self.image_bytes), np.uint8)
+        found = Packed(pixels, np.zeros(count, FACTS), np.zeros((count, LOOK**2), np.uint8))
+        for row, place, about, seen in zip(rows, *found, strict=True):
             try:
                 file = in_memory(self.originals, row)
                 about["sha256"] = np.frombuffer(hashlib.sha256(file.getbuffer()).digest(), np.uint8)
@@ -137,34 +160,21 @@ class Pack:
                     whole = decoded(image, self.form)
                     if self.pixels:
                         place[:] = fitted(whole, self.form, size).reshape(-1)
-                    about["look"] = look(whole)
+                    seen[:] = look(whole)
             except DataError:
                 about["broken"] = True
                 place[:] = 0
-        return len(rows)
+        return found
 
 
-Block = tuple[np.ndarray, np.ndarray]  # facts, FACTS (k,), and pixels, uint8 (k, bytes of an image)
-
-
-def mapped(path: Path) -> list[Block]:
+def mapped(path: Path) -> Packed:
     """What a complete file holds; pages come when they are looked at."""
     with path.open("rb") as file:
         header = tensors.read_header(file)
         # Only to read: the system would have to promise memory for pages that could be written to.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    rows = np.frombuffer(content, np.uint8, offset=header.start).reshape(
-        header.places["rows"].shape
-    )
-    step = BlockStore(path).block_rows
-    return [_parts(rows[start : start + step]) for start in range(0, len(rows), step)]
-
-
-def _parts(rows: np.ndarray) -> Block:
-    """Facts and pixels in the bytes of a block, uint8 (k, row_bytes)."""
-    ends = len(rows) * FACTS.itemsize
-    content = rows.reshape(-1)
-    return content[:ends].view(FACTS), content[ends:].reshape(len(rows), -1)
+    arrays = tensors.arrays_in(memoryview(content), header)
+    return Packed(arrays["pixels"], arrays["facts"].view(FACTS)[:, 0], arrays["looks"])
 
 
 def kept_packs(label: str = "") -> list[BlockStore]:
@@ -179,8 +189,8 @@ def label_of(store: BlockStore) -> str:
     return str(progress.about.get("label", "")) if progress else store.path.stem
 
 
-def facts_of(pack: Pack, report: Callable[[str], None]) -> np.ndarray:
-    """The facts of all images, from a pack in whatever form that the cache has, or from this."""
+def facts_of(pack: Pack, report: Callable[[str], None]) -> Packed:
+    """Facts and looks of all images, from a pack in whatever form that the cache has, or this."""
     for record in sorted(pack.store.path.parent.glob("*.json")):
         done = BlockStore(record.with_suffix(SUFFIX)).progress()
         if done and done.sha256 and done.about.get("label") == pack.label:
@@ -188,12 +198,12 @@ def facts_of(pack: Pack, report: Callable[[str], None]) -> np.ndarray:
             if done.key == {**pack.key, **form}:
                 pack = replace(pack, form=Form(**done.key["form"]), pixels=done.key["pixels"])
                 break
-    return pack.facts(report)
+    return pack.content(report)
 
 
 def look(image: Image.Image) -> np.ndarray:
     """A whole image as 8 x 8 grey pixels, whatever its size and shape; data/check.py compares."""
     if min(image.size) > 2 * SEEN:  # as good as all pixels, and four times as quick
-        image = image.resize((SEEN, SEEN), Image.Resampling.NEAREST)
+        image = image.resize((SEEN, SEEN), Image.Resampling.NEAREST).reduce(SEEN // LOOK)
     small = image.convert("L").resize((LOOK, LOOK), Image.Resampling.BOX)
     return np.asarray(small).reshape(-1)

@@ -74,17 +74,13 @@ class Mapped(Stored):
     def __init__(self, path: Path, form: Form, rows: np.ndarray) -> None:
         super().__init__(form, rows)
         self.path = path
-        self._blocks = [pixels for _, pixels in mapped(path)]
+        self._pixels = mapped(path).pixels
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mapped, (self.path, self.form, self.rows)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        images = np.empty((len(rows), *self.shape[1:]), np.uint8)
-        step = len(self._blocks[0])
-        for row, image in zip(rows.tolist(), images, strict=True):
-            image.reshape(-1)[:] = self._blocks[row // step][row % step]
-        return images
+        return self._pixels.take(rows, axis=0).reshape(len(rows), *self.shape[1:])
 
 
 class Direct(Stored):
@@ -121,9 +117,9 @@ def open_originals(
     if store == "auto":
         store = _choose(Pack(label, originals, form))
     pack = Pack(label, originals, form, pixels=store != "direct")
-    facts = pack.facts(report, trusted=store == "packed")
+    facts = pack.content(report, trusted=store == "packed").facts.copy()
     if store != "memory":
-        room = size(len(originals) * Pack(label, originals, form).row_bytes)
+        room = size(Pack(label, originals, form).bytes)
         where = {"packed": f"read from {pack.store.path}", "direct": "decoded at every use"}[store]
         report(f"{name}: {room} of images are not kept in memory, but {where}")
     for remark in originals.remarks:
@@ -155,11 +151,10 @@ def open_originals(
 
 def _choose(pack: Pack) -> str:
     """Where to keep the pixels: memory, packed or direct."""
-    room = pack.row_bytes * len(pack.originals)
     folder = next(parent for parent in pack.store.path.parents if parent.exists())
-    if room - pack.store.bytes > shutil.disk_usage(folder).free - SPARE_DISK:
+    if pack.bytes - pack.store.bytes > shutil.disk_usage(folder).free - SPARE_DISK:
         return "direct"
-    return "memory" if room <= total_memory() // SHARE else "packed"
+    return "memory" if pack.bytes <= total_memory() // SHARE else "packed"
 
 
 def broken(originals: Originals, form: Form, facts: np.ndarray) -> Iterator[LeftOut]:

@@ -22,10 +22,11 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,7 +49,7 @@ class Layout:
 
     key: Mapping[str, Any]  # JSON: all that decides the content; another key means starting anew
     rows: int
-    row_bytes: int
+    row_bytes: int | Sequence[int]  # several: of arrays that stand one after another in the file
     before: bytes = b""  # what the file begins and ends with: a header, labels
     after: bytes = b""
     about: Mapping[str, Any] = field(default_factory=dict)  # JSON for people; decides nothing
@@ -60,7 +61,16 @@ class Layout:
     @property
     def bytes(self) -> int:
         """Of the complete file."""
-        return len(self.before) + self.rows * self.row_bytes + len(self.after)
+        return sum(self.places(range(self.rows))[-1]) + len(self.after)
+
+    def describes(self, progress: Progress) -> bool:
+        """Whether what has begun is this."""
+        wanted, found = [self.key, self.rows], [progress.key, progress.rows]
+        return document_digest(wanted) == document_digest(found)
+
+    def places(self, rows: range) -> list[tuple[int, int]]:
+        """Where these rows begin in the file, and their bytes, in each array."""
+        return _places(len(self.before), self.row_bytes, self.rows, rows)
 
 
 @dataclass
@@ -146,6 +156,19 @@ class BlockStore:
         finally:
             writer.release()
 
+    def complete(self, layout: Layout) -> bool:
+        """Whether all of it is there and sound; asked of a folder that may be read-only."""
+        progress = self.progress()
+        if not (progress and progress.sha256 and layout.describes(progress) and self.path.exists()):
+            return False
+        with suppress(DataError):
+            if layout.trusted and self.path.stat().st_size == layout.bytes:
+                return True
+            if file := self.open():
+                file.close()
+                return True
+        return False
+
     def _prepare(self, layout: Layout) -> None:
         """Make the file ready for blocks, and forget those that are not what they were.
 
@@ -154,17 +177,10 @@ class BlockStore:
         """
         if self.record.exists():
             self.record.read_bytes()  # do not start anew because a disk cannot be read
+        if self.complete(layout):
+            return
         progress = self.progress()
-        wanted = document_digest([layout.key, layout.rows])
-        if progress and document_digest([progress.key, progress.rows]) == wanted:
-            with suppress(DataError):
-                size = self.path.stat().st_size if self.path.exists() else -1
-                if layout.trusted and progress.sha256 and size == layout.bytes:
-                    return
-                if file := self.open():
-                    file.close()
-                    return  # all of it is there and sound
-        else:
+        if progress is None or not layout.describes(progress):
             about, size = dict(layout.about), self.block_rows
             if layout.by_blocks:
                 about["hashed"] = [len(layout.before), layout.row_bytes]
@@ -179,10 +195,8 @@ class BlockStore:
             file.seek(layout.bytes - len(layout.after))
             file.write(layout.after)
             for block, digest in enumerate(progress.blocks):
-                rows = progress.rows_of(block)
-                file.seek(len(layout.before) + rows.start * layout.row_bytes)
-                content = file.read(len(rows) * layout.row_bytes) if digest else b""
-                if hashlib.sha256(content).hexdigest() != digest:
+                places = layout.places(progress.rows_of(block))
+                if digest and _digest_of(file, places) != digest:
                     progress.blocks[block] = ""
         progress.sha256 = ""
         self._save(progress)  # so that it is known what the file will be, before there is a row
@@ -313,10 +327,16 @@ class Writer:
                     return block
         return None
 
-    def commit_behind(self, block: int, content: Any, seconds: float = 0.0) -> None:
-        """Commit in a thread, one block at a time, while the next one is computed."""
+    def commit_behind(self, block: int, content: Any) -> None:
+        """Commit, but force it to the disk in a thread, while the next block is computed.
+
+        content: as `commit` takes it; pieces are written while the next ones are computed.
+        """
+        started = time.perf_counter()
+        digest = self._write(block, content)
         self.settle()
-        self._committing = self._behind.submit(self.commit, block, content, seconds)
+        seconds = time.perf_counter() - started
+        self._committing = self._behind.submit(self._count, block, digest, seconds)
 
     def settle(self) -> None:
         """Wait for what is being committed; an error of it is raised here."""
@@ -325,20 +345,37 @@ class Writer:
             committing.result()
 
     def commit(self, block: int, content: Any, seconds: float = 0.0) -> None:
-        """Keep the rows (bytes, or an array in C order) of a claimed block: save, then count."""
-        data = memoryview(content).cast("B")
-        rows, size = self.rows(block), self._layout.row_bytes
-        if len(data) != len(rows) * size:
-            raise ValueError(f"{len(data)} bytes are not {len(rows)} rows of {size} bytes")
-        # Without the lock: blocks do not overlap, so writers wait for each other only to count.
+        """Keep the rows of a claimed block: save, then count.
+
+        content: bytes, an array in C order, or an iterator over such pieces of the block, in the
+        order of the file: all of the first array, then all of the second.
+        """
+        self._count(block, self._write(block, content), seconds)
+
+    def _write(self, block: int, content: Any) -> str:
+        """Write a block; its digest. Without the lock: blocks do not overlap."""
+        rows, digest, given = self.rows(block), hashlib.sha256(), 0
+        pieces = content if isinstance(content, Iterator) else iter((content,))
         with self._store.part.open("r+b") as file:
-            file.seek(len(self._layout.before) + rows.start * size)
-            file.write(data)
-            file.flush()
+            for start, left in self._layout.places(rows):
+                file.seek(start)
+                while left:
+                    data = memoryview(next(pieces, b"")).cast("B")
+                    given += len(data)
+                    if not 0 < len(data) <= left:
+                        what = f"{given} bytes are not {len(rows)} rows"
+                        raise ValueError(f"{what} of {self._layout.row_bytes} bytes")
+                    left -= file.write(data)
+                    digest.update(data)
+        return digest.hexdigest()
+
+    def _count(self, block: int, digest: str, seconds: float) -> None:
+        """What is counted is on the disk; writers wait for each other here only."""
+        with self._store.part.open("r+b") as file:
             os.fsync(file.fileno())
         with locked(self._store.path):
             self.progress = self._store._begun()
-            self.progress.blocks[block] = hashlib.sha256(data).hexdigest()
+            self.progress.blocks[block] = digest
             self.progress.seconds += seconds
             self._store._save(self.progress)
             self._let_go(block)
@@ -364,13 +401,32 @@ def _digest(file: IO[bytes], progress: Progress) -> str:
     if "hashed" not in progress.about:
         return digest_of(file)
     before, row_bytes = progress.about["hashed"]
-    sizes = [len(progress.rows_of(block)) * row_bytes for block in range(len(progress.blocks))]
-    file.seek(0)
-    first, *found, last = (
-        hashlib.sha256(file.read(size)).hexdigest() for size in (before, *sizes, -1)
-    )
+    place = partial(_places, before, row_bytes, progress.rows)
+    found = [_digest_of(file, place(progress.rows_of(b))) for b in range(len(progress.blocks))]
+    first = _digest_of(file, [(0, before)])
+    last = _digest_of(file, [(sum(place(range(progress.rows))[-1]), -1)])
     file.seek(0)
     return document_digest([first, last, *found])
+
+
+def _digest_of(file: IO[bytes], places: Sequence[tuple[int, int]]) -> str:
+    """The sha256 of what stands there, one after the other."""
+    digest = hashlib.sha256()
+    for start, size in places:
+        file.seek(start)
+        digest.update(file.read(size))
+    return digest.hexdigest()
+
+
+def _places(
+    begin: int, row_bytes: int | Sequence[int], total: int, rows: range
+) -> list[tuple[int, int]]:
+    """Of each array of `total` rows: where these rows begin in the file, and their bytes."""
+    places = []
+    for size in [row_bytes] if isinstance(row_bytes, int) else row_bytes:
+        places.append((begin + rows.start * size, len(rows) * size))
+        begin += total * size
+    return places
 
 
 def _try_claim(path: Path) -> FileLock | None:

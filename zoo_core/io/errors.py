@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+
+# What the system says where there is no room; Windows has no quota.
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 class ZooError(Exception):
@@ -105,11 +109,17 @@ def check_names(owner: str, given: Iterable[str], known: Collection[str]) -> Non
 
 
 @contextmanager
-def os_errors(sentence: str, kind: type[ZooError] = ZooError, hint: str = "") -> Iterator[None]:
-    """Turn an OSError into the sentence that says what could not be done, and why."""
+def os_errors(
+    sentence: str, kind: type[ZooError] = ZooError, hint: str = "", full: str = ""
+) -> Iterator[None]:
+    """Turn an OSError into the sentence that says what could not be done, and why.
+
+    full: the hint where the disk is.
+    """
     try:
         yield
     except OSError as error:
+        hint = full if full and error.errno in FULL else hint
         raise kind(f"{sentence}: {error.strerror or error}", hint) from error
 
 

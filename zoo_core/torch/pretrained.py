@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from zoo_core.io.console import warn
 from zoo_core.io.errors import HubError, SourceUnavailable, WeightsError, ZooError
 from zoo_core.io.files import atomic_write, cache_dir, file_digest
 from zoo_core.io.net import download
@@ -69,9 +70,13 @@ def pretrained_tensors(
         return read_tensors(source.kept, sha256=digest_file.read_text())
     with tempfile.TemporaryDirectory() as folder:
         tensors = _obtain(source, Path(folder), say)
-    digest = write(source.kept, tensors)
-    with atomic_write(digest_file) as temporary:
-        temporary.write_text(digest)
+    try:
+        digest = write(source.kept, tensors)
+        with atomic_write(digest_file) as temporary:
+            temporary.write_text(digest)
+    except OSError as error:  # a cache that is full or read-only
+        why = f"{source.kept.parent}: {error.strerror or error}"
+        warn(f"the weights {source.name} are used, but could not be kept in {why}")
     return tensors
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +15,14 @@ import numpy as np
 from zoo_core.data.dataset import Dataset
 from zoo_core.data.datasets import named_or
 from zoo_core.io.console import duration, named, typed
-from zoo_core.io.errors import Interrupted, TrainingError, WeightsError, ZooError, signal_of
+from zoo_core.io.errors import (
+    FULL,
+    Interrupted,
+    TrainingError,
+    WeightsError,
+    ZooError,
+    signal_of,
+)
 from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
@@ -44,8 +50,6 @@ from zoo_core.weights.verify import Located, check
 
 # Writes the report of a run; reports stand above training, so the caller brings it.
 Reporter = Callable[[Run, Dataset], Path]
-# What the system says where there is no room; Windows has no quota.
-FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 FEW = 20  # images with a class: fewer say little about its threshold
 

@@ -97,6 +97,14 @@ def test_a_damaged_cache_is_fetched_again(published, tmp_path):
     assert kept.read_bytes() != content
 
 
+def test_weights_that_cannot_be_kept_are_used_and_that_is_said(published, tmp_path, caplog):
+    folder = tmp_path / "cache" / "weights"
+    folder.mkdir(parents=True)
+    (folder / "pretrained").touch()  # where the folder should be: root may write everywhere else
+    assert starts_from_imagenet(train(tmp_path))
+    assert f"are used, but could not be kept in {folder / 'pretrained'}: " in caplog.text
+
+
 def test_what_torch_has_downloaded_before_is_not_fetched_again(published, tmp_path):
     hub = tmp_path / "torch" / "hub" / "checkpoints"
     hub.mkdir(parents=True)
