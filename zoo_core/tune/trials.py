@@ -9,7 +9,6 @@ import math
 import platform
 import shutil
 import statistics
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.console import typed
 from zoo_core.io.engine import Arrays, Engine, Piece, Resources, WorkerDied
 from zoo_core.io.errors import Interrupted, TrainingError, ZooError
+from zoo_core.io.files import temporary_folder
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
 from zoo_core.spec.recipe import Recipe
@@ -139,8 +139,8 @@ def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
             f"{search.path} is not on the disk of {platform.node()}",
             "keep the runs of a sweep on a disk that all machines share: --runs FOLDER",
         )
-    with tempfile.TemporaryDirectory(prefix="zoo-trial-") as folder:  # another machine
-        return _run_in(Run(Path(folder, search.name, place)), task, data, report)
+    with temporary_folder() as folder:  # another machine
+        return _run_in(Run(folder / search.name / place), task, data, report)
 
 
 def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:
