@@ -121,7 +121,7 @@ def temporary_folder(path: Path | None = None) -> Iterator[Path]:
 
 
 def _tidy(path: Path) -> None:
-    """Remove what processes that were killed left beside a file; find_leftovers knows the rest."""
+    """Remove what killed processes left beside a file; runs/leftovers.py knows the rest."""
     for stale in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp"):
         remove_dead(stale)
 

@@ -81,8 +81,8 @@ def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Wei
         config, tensors = framework.whole(entry, config, verified.tensors)
         metadata = json.loads(verified.header.metadata["zoo"]) | {"config": config}
         path = verified.located.path.with_name(FULL)
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(to_bytes(tensors, json.dumps(metadata, sort_keys=True)))
+        with os_errors(f"{path} could not be written", WeightsError), atomic_write(path) as new:
+            new.write_bytes(to_bytes(tensors, json.dumps(metadata, sort_keys=True)))
         verified = check(replace(verified.located, path=path, config=config, sha256="", bytes=None))
     located, document = verified.located, verified.located.run
     dtypes = {place.dtype for place in verified.header.places.values()} & set(FLOATS)

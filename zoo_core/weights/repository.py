@@ -144,7 +144,7 @@ class Folder:
         commit = _revision_of(dict.fromkeys(files, sha256) | digests)
         main = self.path / "main"
         try:
-            with locked(main, lambda: None):
+            with locked(main):
                 if main.exists() and (before := self.resolve("")) != commit:
                     with suppress(ManifestError):
                         there = read_bytes(self._file(before, CONFIG), LARGEST_ENTRY)
