@@ -78,13 +78,12 @@ def is_dead(path: Path) -> bool:
 
 
 def remove_dead(path: Path) -> bool:
-    """Delete a file or folder that nobody holds any more; whether that was done."""
+    """Delete a file or folder that nobody holds any more; whether nobody does."""
     with _taken(path) as dead:
         if dead:
             with suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-                return True
-        return False
+        return dead
 
 
 @contextmanager

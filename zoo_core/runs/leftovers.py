@@ -39,19 +39,19 @@ class Leftover:
     """A file or folder that no process needs any more."""
 
     path: Path
-    what: str
-    bytes: int
+    what: str = EMPTY
+    bytes: int = 0
 
     def remove(self) -> bool:
-        """Delete it, unless a process has begun to use it meanwhile; whether that was done."""
-        if self.what not in (COMPLETE, EMPTY):
-            return remove_dead(self.path)
-        run = self.path if self.what == EMPTY else self.path.parent
-        with suppress(OSError, ZooError), lock_file(run / LOCK, _busy):
-            if _of_run(self.path) == self.what:
-                shutil.rmtree(self.path)
-                return True
-        return False
+        """Delete it, unless a process has begun to use it meanwhile; whether it is gone."""
+        if self.what in (COMPLETE, EMPTY):
+            run = self.path if self.what == EMPTY else self.path.parent
+            with suppress(OSError, ZooError), lock_file(run / LOCK, _busy):
+                if _of_run(self.path) == self.what:
+                    shutil.rmtree(self.path)
+        else:
+            remove_dead(self.path)
+        return not os.path.lexists(self.path)
 
 
 def leftover(path: Path) -> str:

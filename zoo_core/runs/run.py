@@ -9,7 +9,7 @@ import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,15 @@ from zoo_core.io.files import atomic_write
 from zoo_core.io.locks import lock_file
 from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed
-from zoo_core.runs.leftovers import CHECKPOINTS, LOCK, RUN, SEARCH, find_leftovers
+from zoo_core.runs.leftovers import (
+    CHECKPOINTS,
+    LOCK,
+    RUN,
+    SEARCH,
+    Leftover,
+    find_leftovers,
+    leftover,
+)
 from zoo_core.runs.schema import Line, RunDocument, SearchDocument, TrialLine
 
 FORMAT = 1
@@ -249,13 +257,24 @@ def runs_root(chosen: Path | None = None) -> Path:
     return Path(chosen or os.environ.get("ZOO_RUNS") or "runs")
 
 
-def new_run(root: Path, model: str, dataset: str) -> Run:
-    """Make a directory that no other run has. Names of one model and dataset sort by time."""
+@contextmanager
+def new_run(root: Path, model: str, dataset: str) -> Iterator[Run]:
+    """A directory that no other run has, locked. Names of one model and dataset sort by time."""
     stem = f"{model}-{dataset}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     hint = "choose another folder with --runs"
+    for path in root.glob("*Z*"):
+        if leftover(path):  # a run that was killed before it began
+            Leftover(path).remove()
     for attempt in range(1000):
-        path = root / (f"{stem}-{attempt + 1}" if attempt else stem)
+        run, held = Run(root / (f"{stem}-{attempt + 1}" if attempt else stem)), ExitStack()
         with os_errors(f"no run can be made in {root}", ZooError, hint), suppress(FileExistsError):
-            path.mkdir(parents=True)
-            return Run(path)
-    raise ZooError(f"{root} already holds 1000 runs called {stem}")
+            run.path.mkdir(parents=True)
+            with suppress(ZooError):
+                held.enter_context(run.locked())
+                break
+            if run.path.exists():  # else another process took it for a run that was killed
+                raise PermissionError(errno.EACCES, "its folder cannot be locked")
+    else:
+        raise ZooError(f"{root} already holds 1000 runs called {stem}")
+    with held:
+        yield run

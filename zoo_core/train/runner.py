@@ -108,8 +108,7 @@ def train(
     )  # fmt: skip
     if process()[0]:
         return execute(job, report)
-    run = new_run(runs_root(runs), entry.name, data.name)
-    with run.locked():
+    with new_run(runs_root(runs), entry.name, data.name) as run:
         job = begin_run(job, run, recipe_name=name, command=command)
         display.say("\n".join([f"{run.path}", *said, *remarks_on(job)]))
         return execute(job, report)

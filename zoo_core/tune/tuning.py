@@ -182,8 +182,8 @@ def _begin(asked: SearchSettings, held: ExitStack) -> Work:
         if plan.kind == "tune" and judges < FEW_JUDGES:
             display.warn(f"only {judges} validation images: the best trial may be best by chance")
         about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-        search = Search(new_run(root, f"{plan.kind}-{plan.entry.name}", data.name).path)
-        held.enter_context(search.locked())
+        made = new_run(root, f"{plan.kind}-{plan.entry.name}", data.name)
+        search = Search(held.enter_context(made).path)
         search.begin(plan, about | {"command": asked.command})
         display.say("\n".join([f"{search.path}", *said]))
     return Work(search, plan, data, display, engine, asked.checkpoint_seconds, finished)
@@ -242,19 +242,20 @@ def best_recipe(plan: SearchPlan, best: Trial) -> Recipe:
 def _train_best(work: Work, recipe: Recipe, report: bool) -> Result:
     """A run of its own, beside the search; a resume of the search finds it again."""
     search, plan, data, root = work.search, work.plan, work.data, work.search.path.parent
-    if name := search.read().get("trained"):
-        run = Run(root / name)
-        run.path.mkdir(exist_ok=True)  # killed before it began, it may have been cleaned away
+    with ExitStack() as held:
+        if name := search.read().get("trained"):
+            run = Run(root / name)
+            run.path.mkdir(exist_ok=True)  # killed before it began, it may have been cleaned away
+            if done := completed(run):
+                return done
+            held.enter_context(run.locked())
+        else:
+            run = held.enter_context(new_run(root, plan.entry.name, data.name))
+            search.update(trained=run.name)
         if done := completed(run):
             return done
-    else:
-        run = new_run(root, plan.entry.name, data.name)
-        search.update(trained=run.name)
-    on = f"{recipe.subset:g} of the training set" if recipe.subset < 1 else "everything"
-    work.display.say(f"Training the best on {on}: {run.path}")
-    with run.locked():
-        if done := completed(run):
-            return done
+        on = f"{recipe.subset:g} of the training set" if recipe.subset < 1 else "everything"
+        work.display.say(f"Training the best on {on}: {run.path}")
         job = job_in(
             run, plan, recipe, data, open_display(work.display.quiet), runs=root,
             command=typed("zoo train --config", search.best_file),
