@@ -3,6 +3,7 @@
 import errno
 import json
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -66,13 +67,6 @@ def test_without_a_whole_checkpoint_there_is_none(checkpoints):
     assert len(warnings) == 1
 
 
-def test_what_a_killed_writer_left_is_cleaned_up(checkpoints):
-    checkpoints.save(1, state(1))
-    (checkpoints.folder / ".00000002.json.abcd.tmp").write_text("half")
-    checkpoints.load()
-    assert not list(checkpoints.folder.glob(".*"))
-
-
 def test_a_full_disk_loses_nothing_that_was_saved(checkpoints, monkeypatch):
     checkpoints.save(1, state(1))
 
@@ -85,3 +79,61 @@ def test_a_full_disk_loses_nothing_that_was_saved(checkpoints, monkeypatch):
     monkeypatch.undo()
     assert checkpoints.load()[0].values["number"] == 1
     assert not list(checkpoints.folder.glob(".*"))
+
+
+def edited(path, change):
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record["values"].update(number=11),
+        lambda record: record["values"].pop("number"),
+        lambda record: record.update(step=3),
+        lambda record: record.pop("digest"),
+        lambda record: record.pop("values"),
+        lambda record: record.update(values=[]),
+        lambda record: record.update(format=3),
+        lambda record: record.update(step=-1),
+    ],
+    ids=["value", "no-key", "step", "no-digest", "no-values", "list", "format", "negative"],
+)
+def test_a_checkpoint_that_somebody_edited_is_passed_over(checkpoints, change):
+    checkpoints.save(1, state(1))
+    edited(checkpoints.save(2, state(2)), change)
+    loaded, warnings = checkpoints.load()
+    assert loaded.values["number"] == 1
+    assert len(warnings) == 1
+    assert warnings[0].endswith("; trying the one before")
+
+
+def test_a_checkpoint_that_lacks_what_the_reader_needs_is_passed_over(checkpoints):
+    class Needed(msgspec.Struct):
+        number: int
+        more: int
+
+    checkpoints.save(1, State({}, {"number": 1, "more": 2}))
+    checkpoints.save(2, state(2))
+    loaded, warnings = checkpoints.load(Needed)
+    assert loaded.values == {"number": 1, "more": 2}
+    assert "`more`" in warnings[0]
+
+
+def test_a_checkpoint_of_version_0_1_has_no_digest_and_is_taken(checkpoints):
+    def old(record):
+        del record["digest"], record["format"]
+
+    edited(checkpoints.save(1, state(1)), old)
+    loaded, warnings = checkpoints.load()
+    assert warnings == []
+    assert loaded.values == state(1).values
+
+
+def test_keys_that_are_no_texts_do_not_look_like_damage(checkpoints):
+    checkpoints.save(1, State({}, {"by_number": {10: "a", 9: "b"}, "pair": (1, 2.5)}))
+    loaded, warnings = checkpoints.load()
+    assert warnings == []
+    assert loaded.values == {"by_number": {"10": "a", "9": "b"}, "pair": [1, 2.5]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ import click
 
 from zoo_core.cli import options
 from zoo_core.cli.output import Answer, Group, command, echo, group, note, print_table, say
-from zoo_core.cli.system import measure
 from zoo_core.io.console import duration, figure, label, matches, numeric, percent, size
-from zoo_core.io.errors import UnknownName, UsageError, ZooError, os_errors
+from zoo_core.io.errors import UnknownName, ZooError, os_errors
 from zoo_core.runs.compare import Comparison, Row, compare, row_of, row_of_weights
+from zoo_core.runs.leftovers import measure
 from zoo_core.runs.run import Run, find_any, runs_and_searches, runs_root
 from zoo_core.runs.summary import QUIET, Summary, summarize_any
 from zoo_core.spec.settings import as_typed
@@ -142,16 +143,16 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> Answer:
       zoo runs remove tune-mlp-cifar10-20261116T101500Z
     """
     found = {one.path: one for one in (find_any(reference, runs) for reference in references)}
-    for one in found.values():
-        if summarize_any(one).shown_status == "running":
-            raise UsageError(f"{one.name} is still running", "stop it with Ctrl-C first")
-    sizes = {path: measure(path)[1] for path in found}
-    names = ", ".join(f"{path} ({size(used)})" for path, used in sizes.items())
-    options.confirm(f"Delete {names}?", yes)
-    for path, used in sizes.items():
-        with os_errors(f"{path} could not be deleted"):
-            shutil.rmtree(path)
-        say(f"Deleted {path}, {size(used)}.")
+    with ExitStack() as held:
+        for one in found.values():
+            held.enter_context(one.locked())  # what a process works on is not deleted
+        sizes = {path: measure(path)[1] for path in found}
+        names = ", ".join(f"{path} ({size(used)})" for path, used in sizes.items())
+        options.confirm(f"Delete {names}?", yes)
+        for path, used in sizes.items():
+            with os_errors(f"{path} could not be deleted"):
+                shutil.rmtree(path)
+            say(f"Deleted {path}, {size(used)}.")
     return Answer([{"path": path, "bytes": used} for path, used in sizes.items()])
 
 

@@ -4,27 +4,92 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from zoo_core.io.errors import ZooError
-from zoo_core.io.files import atomic_write
+from zoo_core.io.files import atomic_write, read_bytes
+
+LARGEST = 64 << 20  # bytes; a run with 1,000 classes and their confusion matrix has 13 MB
 
 
-def read_document(path: Path, format: int) -> dict[str, Any]:
+def read_document(path: Path, format: int, schema: Any = dict) -> dict[str, Any]:
     """The JSON object in a file, whose key `format` must be this number.
 
     FileNotFoundError where there is no file; ZooError for everything else that can be wrong.
+    schema: a type of msgspec that it must conform to.
+    """
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("format") != format:
+        raise ZooError(f"{path} is not in a format that this zoo knows")
+    conform(document, schema, str(path))
+    return document
+
+
+def read_json(path: Path) -> Any:
+    """What a file says; errors as above."""
+    with _reading(path):
+        return loads(_bounded(path))
+
+
+def read_lines(path: Path, schema: Any, *, cut: bool = False) -> list[dict[str, Any]]:
+    """The JSON objects in the lines of a file, none where it is missing; ZooError as above.
+
+    cut: a kill may have cut the last line short, which is left out then.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        with _reading(path):
+            texts = _bounded(path).splitlines()
+    except FileNotFoundError:
+        return []
+    lines = []
+    for number, text in enumerate(texts, 1):
+        name = f"line {number} of {path}"
+        try:
+            line = loads(text)
+        except ValueError as error:
+            if cut and number == len(texts):
+                break
+            raise ZooError(f"{name} is damaged: {error}") from error
+        lines.append(conform(line, schema, name))
+    return lines
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
         raise ZooError(f"{path} cannot be read: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != format:
-        raise ZooError(f"{path} is not in a format that this zoo knows")
+
+
+def _bounded(path: Path) -> bytes:
+    data = read_bytes(path, LARGEST)
+    if len(data) > LARGEST:
+        raise ValueError(f"it has more than {LARGEST >> 20} MB")
+    return data
+
+
+def loads(data: bytes) -> Any:
+    """JSON, with NaN; whatever is wrong with it is a ValueError."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def conform(document: Any, schema: Any, name: str) -> Any:
+    """The document, if it is what the schema says; a sentence if not."""
+    import msgspec  # most commands read no document
+
+    try:
+        msgspec.convert(document, schema)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ZooError(f"{name} is damaged: {error}") from error
     return document
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import connection
@@ -22,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from zoo_core.io.errors import OptionError, ZooError
+from zoo_core.io.files import temporary_folder
 from zoo_core.io.process import Interruption
 from zoo_core.io.targets import describe, resolve
 
@@ -167,12 +167,12 @@ class Local(Engine):
         return self.workers == 1
 
     def start(self, arrays: Arrays, told: Told) -> None:
-        self._arrays, self._told, self._folder = arrays, told, None
+        self._arrays, self._told, self._kept = arrays, told, ExitStack()
         if not self.inline:
             # Written once and mapped by each: the system keeps one copy for all workers.
-            self._folder = tempfile.TemporaryDirectory(prefix="zoo-local-")
+            self._folder = self._kept.enter_context(temporary_folder())
             for name, array in arrays.items():
-                np.save(Path(self._folder.name) / f"{name}.npy", array)
+                np.save(self._folder / f"{name}.npy", array)
 
     def submit(self, piece: Piece) -> None:
         for name, asked in asdict(piece.resources).items():
@@ -205,8 +205,7 @@ class Local(Engine):
             for worker in self._workers:
                 worker.process.kill()
             self._workers = []
-            if self._folder:
-                self._folder.cleanup()
+            self._kept.close()
 
     def _run_here(self, piece: Piece) -> Outcome:
         try:
@@ -232,8 +231,7 @@ class Local(Engine):
         # Not forked: a process that has threads, as torch has, must not be.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        assert self._folder is not None
-        process = context.Process(target=_work, args=(theirs, Path(self._folder.name)), daemon=True)
+        process = context.Process(target=_work, args=(theirs, self._folder), daemon=True)
         with _threads(max(1, (os.cpu_count() or 1) // self.workers)):
             process.start()
         theirs.close()  # so that the end of the process is the end of the pipe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import io
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from zoo_core.io.folders import user_folder
+from zoo_core.io.locks import held, lock_file, remove_dead
 
 
 @contextmanager
@@ -26,14 +28,20 @@ def atomic_write(path: Path) -> Iterator[Path]:
     If the block raises, `path` stays as it was. Only a killed process leaves a file behind, .*.tmp.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        with temporary.open("rb+") as file:  # Windows flushes no file that is open to read
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+    def make() -> Path:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        temporary.touch()
+        return temporary
+
+    with held(make) as temporary:
+        try:
+            yield temporary
+            with temporary.open("rb+") as file:  # Windows flushes no file that is open to read
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     if os.name == "posix":  # the new name itself is safe only when its folder is
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -93,31 +101,29 @@ def lock_of(path: Path) -> Path:
 @contextmanager
 def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Keep other processes from making the same file; calls `waiting` once if one does already."""
-    from filelock import FileLock, Timeout
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(lock_of(path))
-    try:
-        lock.acquire(timeout=0.2)  # most are held for a moment: only who waits longer is told
-    except Timeout:
-        if waiting:
-            waiting()
-        lock.acquire()
-    try:
-        for stale in path.parent.glob(f".{path.stem}.*.tmp"):  # of processes that were killed
-            shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+    with lock_file(lock_of(path), waiting):
+        _tidy(path)
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager
-def temporary_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside a file, on the same disk, gone afterwards."""
-    with tempfile.TemporaryDirectory(
-        prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent, ignore_cleanup_errors=True
-    ) as folder:
-        yield Path(folder)
+def temporary_folder(path: Path | None = None) -> Iterator[Path]:
+    """An empty folder, gone afterwards: beside a file, on the same disk, or the system's place."""
+    place = path or Path(tempfile.gettempdir()) / "zoo"
+    _tidy(place)
+    names = {"prefix": f".{place.stem}.", "suffix": ".tmp", "dir": str(place.parent)}
+    with held(lambda: Path(tempfile.mkdtemp(**names))) as folder:
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _tidy(path: Path) -> None:
+    """Remove what killed processes left beside a file; runs/leftovers.py knows the rest."""
+    for stale in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp"):
+        remove_dead(stale)
 
 
 CACHES = {

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from msgspec import structs
 from zoo_core.io.console import say, warn
 from zoo_core.io.documents import write_document
 from zoo_core.io.errors import HubError, ManifestError, UsageError, WeightsError, os_errors
-from zoo_core.io.files import atomic_write, lock_of, user_manifest
+from zoo_core.io.files import atomic_write, temporary_folder, user_manifest
 from zoo_core.io.tensors import FLOATS, to_bytes
 from zoo_core.publish.card import card, training_of
 from zoo_core.runs.run import Run
@@ -82,8 +81,8 @@ def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Wei
         config, tensors = framework.whole(entry, config, verified.tensors)
         metadata = json.loads(verified.header.metadata["zoo"]) | {"config": config}
         path = verified.located.path.with_name(FULL)
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(to_bytes(tensors, json.dumps(metadata, sort_keys=True)))
+        with os_errors(f"{path} could not be written", WeightsError), atomic_write(path) as new:
+            new.write_bytes(to_bytes(tensors, json.dumps(metadata, sort_keys=True)))
         verified = check(replace(verified.located, path=path, config=config, sha256="", bytes=None))
     located, document = verified.located, verified.located.run
     dtypes = {place.dtype for place in verified.header.places.values()} & set(FLOATS)
@@ -173,8 +172,8 @@ def publish(plan: Publication, *, message: str = "", private: bool = False) -> P
     files: Files = {CONFIG: plan.config, MODEL: located.path, CARD: plan.card.encode()}
     revision = repository.publish(files, weights.sha256, message, private)
     pinned = f"{repository.reference}@{revision}"
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        pulled = obtain_anew(repository, revision, Path(folder))
+    with temporary_folder() as folder:
+        pulled = obtain_anew(repository, revision, folder)
         if pulled.sha256 != weights.sha256 or answers(load_model(pulled)) != expected:
             what = f"{pinned} does not give what {located.source} gives"
             raise WeightsError(f"{what}; your manifest does not list it")
@@ -223,7 +222,6 @@ def ship(
             warn(f"{what}: write {these} for the new ones, {those} for the ones in {USERS}")
     with changing(package / MANIFEST) as listed:
         listed[weights.name] = weights
-    lock_of(package / MANIFEST).unlink(missing_ok=True)  # it does not belong in a package
     return weights
 
 

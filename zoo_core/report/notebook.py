@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import io
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
@@ -19,6 +18,7 @@ from PIL import Image, ImageOps
 
 from zoo_core.data.images import open_image
 from zoo_core.io.console import figure, label
+from zoo_core.io.files import temporary_folder
 from zoo_core.report.text import results
 from zoo_core.report.write import read_facts
 from zoo_core.runs.run import Run
@@ -66,8 +66,8 @@ def _rows(rows: Sequence[str]) -> str:
 
 def plot(draw: Callable[[Path], object], words: str) -> str:
     """What a function draws into a file, or nothing where it cannot; words: for who cannot see."""
-    with suppress(Exception), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "plot.png"
+    with suppress(Exception), temporary_folder() as folder:
+        path = folder / "plot.png"
         draw(path)
         with Image.open(path) as image:
             return _embedded(image.convert("RGB"), WIDEST, words)

@@ -5,22 +5,37 @@ docs/runs.md and docs/search.md describe the files. Nothing here knows a framewo
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from zoo_core.io.console import say, typed
-from zoo_core.io.documents import read_document, write_document
+from zoo_core.io.documents import read_document, read_lines, write_document
 from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean, os_errors
 from zoo_core.io.files import atomic_write
+from zoo_core.io.locks import lock_file
+from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed
+from zoo_core.runs.leftovers import (
+    CHECKPOINTS,
+    LOCK,
+    RUN,
+    SEARCH,
+    Leftover,
+    find_leftovers,
+    leftover,
+)
+from zoo_core.runs.schema import Line, RunDocument, SearchDocument, TrialLine
 
 FORMAT = 1
+# What the system says where there is no room; Windows has no quota.
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 class Inside:
@@ -40,6 +55,7 @@ class Directory:
     path: Path
     kind: ClassVar[str]  # in words: "run"
     document: ClassVar[str]  # the file's name
+    schema: ClassVar[type]  # of what it says
 
     @property
     def name(self) -> str:
@@ -52,7 +68,7 @@ class Directory:
     def read(self) -> dict[str, Any]:
         """The document, or a sentence about what is wrong with it."""
         try:
-            return read_document(self.settings_file, FORMAT)
+            return read_document(self.settings_file, FORMAT, self.schema)
         except FileNotFoundError:
             raise ZooError(f"{self.path} is not a {self.kind}: it has no {self.document}") from None
 
@@ -64,18 +80,34 @@ class Directory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process works in a directory; the second one is refused."""
-        from filelock import FileLock, Timeout
+        """Only one process works in a directory; the second one is refused.
 
-        lock = FileLock(self.path / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(f"another process is working on {self.path}") from None
-        try:
+        Take the lock first, then look at the status. Of processes that train together the first one
+        has it for all. What the disk refuses within the block becomes a sentence.
+        """
+        if process()[0]:
             yield
-        finally:
-            lock.release()  # the file stays: deleted, it would split those that wait for it
+            return
+        try:
+            with lock_file(self.path / LOCK, self._refuse):
+                for left in find_leftovers(self.path):
+                    left.remove()
+                yield
+        except OSError as error:
+            if not self.concerns(error):
+                raise
+            why = error.strerror or error
+            hint = "make room, or allow this user to write there"
+            raise ZooError(f"{self.path} could not be written: {why}", hint) from error
+
+    def _refuse(self) -> None:
+        hint = "wait for it, or stop it with Ctrl-C"
+        raise UsageError(f"another process is working on {self.path}", hint)
+
+    def concerns(self, error: OSError) -> bool:
+        """Whether an error is about a file in here; that of a full disk does not always say it."""
+        about = Path(str(error.filename)).absolute() if error.filename is not None else None
+        return error.errno in FULL or bool(about and about.is_relative_to(self.path.absolute()))
 
     @classmethod
     def every(cls, root: Path, command: str = "train") -> list[Self]:
@@ -119,11 +151,12 @@ class Run(Directory, Displayed):
     """
 
     kind: ClassVar[str] = "run"
-    document: ClassVar[str] = "run.json"
+    document: ClassVar[str] = RUN
+    schema: ClassVar[type] = RunDocument
     _html = "zoo_core.report.notebook:run_html"
 
     metrics_file = Inside("metrics.jsonl")  # one line an epoch
-    checkpoints = Inside("checkpoints")  # what a resume needs; removed when the run is complete
+    checkpoints = Inside(CHECKPOINTS)  # what a resume needs; removed when the run is complete
     model_file = Inside("model.safetensors")
     predictions_file = Inside("predictions.safetensors")  # of the test set, for the report
 
@@ -142,12 +175,7 @@ class Run(Directory, Displayed):
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, without a last one that a kill cut short."""
-        text = self.metrics_file.read_text(encoding="utf-8") if self.metrics_file.exists() else ""
-        lines = []
-        with suppress(ValueError):
-            for line in text.splitlines():
-                lines.append(json.loads(line))
-        return lines
+        return read_lines(self.metrics_file, Line, cut=True)
 
     def append_metrics(self, line: Mapping[str, Any]) -> None:
         with self.metrics_file.open("a", encoding="utf-8") as file:
@@ -181,10 +209,15 @@ class SearchFolder(Directory):
     """The directory of a search or a sweep, for those that only look at it."""
 
     kind: ClassVar[str] = "search"
-    document: ClassVar[str] = "search.json"
+    document: ClassVar[str] = SEARCH
+    schema: ClassVar[type] = SearchDocument
 
     trials_file = Inside("trials.jsonl")  # one line for each trial that has ended
     best_file = Inside("best.toml")  # the best recipe, for zoo train --config
+
+    def trial_lines(self) -> list[dict[str, Any]]:
+        """The lines of trials.jsonl, which is replaced as a whole."""
+        return read_lines(self.trials_file, TrialLine)
 
 
 Found = TypeVar("Found", bound=Directory)
@@ -224,13 +257,24 @@ def runs_root(chosen: Path | None = None) -> Path:
     return Path(chosen or os.environ.get("ZOO_RUNS") or "runs")
 
 
-def new_run(root: Path, model: str, dataset: str) -> Run:
-    """Make a directory that no other run has. Names of one model and dataset sort by time."""
+@contextmanager
+def new_run(root: Path, model: str, dataset: str) -> Iterator[Run]:
+    """A directory that no other run has, locked. Names of one model and dataset sort by time."""
     stem = f"{model}-{dataset}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     hint = "choose another folder with --runs"
+    for path in root.glob("*Z*"):
+        if leftover(path):  # a run that was killed before it began
+            Leftover(path).remove()
     for attempt in range(1000):
-        path = root / (f"{stem}-{attempt + 1}" if attempt else stem)
+        run, held = Run(root / (f"{stem}-{attempt + 1}" if attempt else stem)), ExitStack()
         with os_errors(f"no run can be made in {root}", ZooError, hint), suppress(FileExistsError):
-            path.mkdir(parents=True)
-            return Run(path)
-    raise ZooError(f"{root} already holds 1000 runs called {stem}")
+            run.path.mkdir(parents=True)
+            with suppress(ZooError):
+                held.enter_context(run.locked())
+                break
+            if run.path.exists():  # else another process took it for a run that was killed
+                raise PermissionError(errno.EACCES, "its folder cannot be locked")
+    else:
+        raise ZooError(f"{root} already holds 1000 runs called {stem}")
+    with held:
+        yield run

@@ -5,7 +5,6 @@ Plain Python on purpose: `zoo runs` reads hundreds of runs and waits for no nump
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,10 +127,7 @@ def summarize(run: Run) -> Summary:
 def summarize_search(search: SearchFolder) -> Summary:
     """Read a search or a sweep, finished or not: its figures are those of the best trial."""
     with reading(search):
-        document, text = search.read(), ""
-        if search.trials_file.exists():
-            text = search.trials_file.read_text(encoding="utf-8")
-        trials = [json.loads(line) for line in text.splitlines()]
+        document, trials = search.read(), search.trial_lines()
         plan, number_of_best = document["plan"], document.get("best")
         if number_of_best is None:  # not complete yet: the best so far
             ended = [(t["loss"], t["number"]) for t in trials if number(t.get("loss")) is not None]

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 CLASS, CLASSES, NUMBERS, NONE = "class", "classes", "numbers", "none"
+MOST_CONFUSED = 1000  # classes: the matrix of more makes run.json too large
 WORDS = {
     CLASS: "one class for each image",
     CLASSES: "any number of classes for each image",
@@ -227,7 +228,9 @@ class ClassAnswers(Answers):
             self.targets.names, self.confusion.diagonal(), self.confusion.sum(1), strict=True
         )
         shares = {name: float(right / images) if images else None for name, right, images in every}
-        found = {"per_class": shares, "confusion": self.confusion.tolist()}
+        found: dict[str, Any] = {"per_class": shares}
+        if self.size <= MOST_CONFUSED:
+            found["confusion"] = self.confusion.tolist()
         if len({*self.confusion.sum(1)} - {0}) < 2:
             return found
         there = [share for share in shares.values() if share is not None]

@@ -8,12 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo_core.io.console import warn
+from zoo_core.io.files import temporary_folder
 from zoo_core.spec.discovery import find_plugins
 from zoo_core.spec.entries import PluginRecord
 from zoo_core.spec.guard import PATIENCE, time_limit
@@ -38,8 +38,8 @@ def probe(record: PluginRecord) -> Probed:
         "ZOO_DISABLE_PLUGINS": "",
         "ZOO_PLUGIN_TIMEOUT": "86400",  # this process ends it, and learns where it stood
     }
-    with tempfile.TemporaryDirectory() as folder:
-        answer, errors = Path(folder) / "answer.json", Path(folder) / "errors.txt"
+    with temporary_folder() as folder:
+        answer, errors = folder / "answer.json", folder / "errors.txt"
         with errors.open("wb") as stderr:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-X", "faulthandler", "-m", __name__, record.id, answer],

@@ -8,7 +8,6 @@ import importlib.util
 import math
 import re
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,6 +22,7 @@ import numpy as np
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io import errors
 from zoo_core.io.errors import Finding, ZooError, did_you_mean
+from zoo_core.io.files import temporary_folder
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec import framework as spec
 from zoo_core.spec.answers import CLASS, NONE, Targets
@@ -383,9 +383,9 @@ def check_training(name: str, **options: Any) -> None:
     entry = registry().models.get(name)
     dataset, settings = made_up(entry, options)
     settings = {**_used(entry, BRIEFLY), **settings}
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         try:
-            result = train(name, dataset, runs=Path(folder), quiet=True, settings=settings)
+            result = train(name, dataset, runs=folder, quiet=True, settings=settings)
         except UNAVAILABLE as error:
             raise Skipped(str(error)) from error
         except ZooError as error:

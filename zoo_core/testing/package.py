@@ -21,6 +21,7 @@ from pathlib import Path
 
 from zoo_core import __version__
 from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
+from zoo_core.io.files import temporary_folder
 from zoo_core.spec.discovery import BUILTIN
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.testing.suite import DECISIVE, Check, Outcome, outcomes
@@ -233,8 +234,8 @@ def check_folder(folder: Path, options: Sequence[str] = ()) -> Iterator[Outcome]
     name = project.get("name", folder.name)
     plugins = list(project.get("entry-points", {}).get("zoo", {}))
     backend = document.get("build-system", {}).get("build-backend", "setuptools")
-    with tempfile.TemporaryDirectory() as temporary:
-        site = Path(temporary) / "site"
+    with temporary_folder() as temporary:
+        site = temporary / "site"
         checks = (
             Check.by(check_entry_points, name, plugins, list(project.get("entry-points", {}))),
             Check.by(check_metadata, name, project.get("dependencies", [])),
@@ -293,7 +294,7 @@ def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[
     environment["ZOO_CONFIG"] = os.devnull  # in which nothing is disabled
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     with (
-        tempfile.TemporaryDirectory() as elsewhere,
+        temporary_folder() as elsewhere,
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
             [sys.executable, "-m", "zoo_core.testing.suite", plugin, *options],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import numpy as np
 
 from zoo_core.io.console import warn
 from zoo_core.io.errors import HubError, SourceUnavailable, WeightsError, ZooError
-from zoo_core.io.files import atomic_write, cache_dir, file_digest
+from zoo_core.io.files import atomic_write, cache_dir, file_digest, temporary_folder
 from zoo_core.io.net import download
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import write
@@ -68,8 +67,8 @@ def pretrained_tensors(
     digest_file = source.kept.with_suffix(".sha256")
     with suppress(OSError, ZooError):  # it was never kept, or has changed since
         return read_tensors(source.kept, sha256=digest_file.read_text())
-    with tempfile.TemporaryDirectory() as folder:
-        tensors = _obtain(source, Path(folder), say)
+    with temporary_folder() as folder:
+        tensors = _obtain(source, folder, say)
     try:
         digest = write(source.kept, tensors)
         with atomic_write(digest_file) as temporary:

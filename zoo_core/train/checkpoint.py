@@ -1,6 +1,6 @@
 """Checkpoints: safetensors for arrays, JSON for the rest, each written whole or not at all.
 
-A checkpoint exists once its JSON file does, which holds the digest of the arrays.
+A checkpoint exists once its JSON file does, which holds the digest of the arrays and its own.
 """
 
 from __future__ import annotations
@@ -10,15 +10,28 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta, Struct
 
-from zoo_core.io.documents import write_document
+from zoo_core.io.documents import conform, document_digest, read_json, write_document
+from zoo_core.io.errors import ZooError
 from zoo_core.io.files import digest_of
 from zoo_core.io.tensors import read, write
 
 KEPT = 2
+FORMAT = 2  # 0.1 wrote no format and no digest of the JSON; such checkpoints are taken as they are
+
+
+class Record(Struct):
+    """The JSON of a checkpoint."""
+
+    step: Annotated[int, Meta(ge=0)]
+    sha256: str
+    values: dict[str, Any]
+    format: Literal[1, 2] = 1
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,10 @@ class Checkpoints:
 
     def save(self, step: int, state: State) -> Path:
         path = self.folder / f"{step:08d}.json"
-        digest = write(path.with_suffix(".safetensors"), state.tensors)
-        write_document(path, {"step": step, "sha256": digest, "values": state.values})
+        sha256 = write(path.with_suffix(".safetensors"), state.tensors)
+        about = {"format": FORMAT, "step": step, "sha256": sha256, "values": state.values}
+        about = json.loads(json.dumps(about))  # as it is read again: keys are texts
+        write_document(path, about | {"digest": document_digest(about)})
         for old in self._paths()[KEPT:]:
             old.unlink(missing_ok=True)
             old.with_suffix(".safetensors").unlink(missing_ok=True)
@@ -57,19 +72,21 @@ class Checkpoints:
     def latest_path(self) -> Path | None:
         return next(iter(self._paths()), None)
 
-    def load(self) -> tuple[State | None, list[str]]:
-        """The newest checkpoint that is whole, and a warning for each one that is not."""
-        for leftover in self.folder.glob(".*.tmp"):  # of a process that was killed while writing
-            leftover.unlink(missing_ok=True)
+    def load(self, schema: Any = dict) -> tuple[State | None, list[str]]:
+        """The newest checkpoint that is whole, and a warning for each one that is not.
+
+        schema: a type of msgspec that its values must conform to.
+        """
         warnings: list[str] = []
         for path in self._paths():
             try:
-                record = json.loads(path.read_text(encoding="utf-8"))
+                record = _read(path)
                 with path.with_suffix(".safetensors").open("rb") as file:
                     if digest_of(file) != record["sha256"]:
                         raise ValueError("its digest does not match")
-                    return State(read(file), record["values"]), warnings
-            except (OSError, ValueError, KeyError, TypeError) as error:
+                    values = conform(record["values"], schema, "what it says")
+                    return State(read(file), values), warnings
+            except (OSError, ValueError, ZooError) as error:
                 what = f"checkpoint {path.stem} is damaged ({error})"
                 warnings.append(f"{what}; trying the one before")
         return None, warnings
@@ -80,3 +97,12 @@ class Checkpoints:
     def _paths(self) -> list[Path]:
         """Newest first."""
         return sorted(self.folder.glob("[0-9]*.json"), reverse=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The JSON of a checkpoint, if it is what was written."""
+    record: dict[str, Any] = conform(read_json(path), Record, "it")
+    digest = record.pop("digest", "")
+    if record.get("format") == FORMAT and document_digest(record) != digest:
+        raise ValueError("its digest does not match")
+    return record

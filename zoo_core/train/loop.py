@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from msgspec import Meta, Struct
 
 from zoo_core.data.draws import subset_indices
 from zoo_core.data.loader import Batch, Loader
@@ -34,6 +35,20 @@ BEST = "best."  # prefix of the best epoch's weights in a checkpoint
 # Of the loop's attributes, those that a checkpoint keeps as they are.
 COUNTED = ("epoch", "batch", "seconds", "step_seconds", "epoch_seconds", "images")
 SHEETS = 6  # of samples in the course of a run, at most
+
+
+class Values(Struct):
+    """What a checkpoint of the loop says."""
+
+    learner: dict[str, Any]
+    epoch: Annotated[int, Meta(ge=0)]
+    batch: Annotated[int, Meta(ge=0)]
+    seconds: float
+    step_seconds: float
+    epoch_seconds: float
+    images: Annotated[int, Meta(ge=0)]
+    stopping: Stopping
+    cpu_seconds: float = 0.0  # unknown to older runs
 
 
 class Loop:
@@ -257,14 +272,14 @@ class Loop:
         """Go on from the last whole checkpoint of the run that is resumed."""
         if self.job.resume_from is None:
             return
-        state, warnings = Checkpoints(self.job.resume_from.checkpoints).load()
+        state, warnings = Checkpoints(self.job.resume_from.checkpoints).load(Values)
         where = "the beginning"
         if state is not None:
             self.best_weights = without_prefix(BEST, state.tensors)
             self.learner.load(State(state.tensors, state.values["learner"]))
             for name in COUNTED:
                 setattr(self, name, state.values[name])
-            self._cpu_offset += state.values.get("cpu_seconds", 0.0)  # unknown to older runs
+            self._cpu_offset += state.values.get("cpu_seconds", 0.0)
             self.stopping = Stopping(**state.values["stopping"])
             where = f"epoch {self.epoch + 1}, step {self.batch + 1}"
         if run := self.job.run:

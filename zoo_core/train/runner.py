@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from zoo_core.io.errors import (
 from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
-from zoo_core.runs.run import Run, new_run, runs_root
-from zoo_core.runs.summary import final_scores
+from zoo_core.runs.run import FULL, Run, new_run, runs_root
+from zoo_core.runs.summary import final_scores, reading
 from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
@@ -43,7 +43,7 @@ from zoo_core.train.builder import (
 )
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import open_display
-from zoo_core.train.job import Fitted, Job, refuse_ignored, trainer_of
+from zoo_core.train.job import Fitted, Job, Say, refuse_ignored, trainer_of
 from zoo_core.use.evaluate import Measured, measure_model, score
 from zoo_core.weights.manifest import find_model
 from zoo_core.weights.verify import Located, check
@@ -113,11 +113,12 @@ def train(
         entry, chosen, data, display, device=device, runs=runs,
         checkpoint_seconds=checkpoint_seconds,
     )  # fmt: skip
-    if process()[0] == 0:
-        run = new_run(runs_root(runs), entry.name, data.name)
+    if process()[0]:
+        return execute(job, report)
+    with new_run(runs_root(runs), entry.name, data.name) as run:
         job = begin_run(job, run, recipe_name=name, command=command)
         display.say("\n".join([f"{run.path}", *said, *remarks_on(job)]))
-    return execute(job, report)
+        return execute(job, report)
 
 
 def resume(
@@ -132,27 +133,35 @@ def resume(
 ) -> Result:
     """Go on with a run that was interrupted or killed, to the same end."""
     run, display = Run.find(reference, runs), open_display(quiet)
-    document = run.read()
-    if done := completed(run):
-        data = document["dataset"]
-        words = [run.path, "--dataset", data["reference"]]
-        for name, value in (data.get("options") or {}).items():
-            words += ["--set", f"data.{name}={as_typed(value)}"]
-        further = typed(f"zoo train {document['model']['name']} --init", *words)
-        display.say(f"{run.path} is complete; there is nothing to resume.")
-        display.say(f"{further} trains it further; zoo runs lists other runs.")
-        return done
-    entry = registry().models.get(f"{document['model']['plugin']}/{document['model']['name']}")
-    recipe = Recipe(**document["recipe"])
-    dataset = named_or(dataset, document["dataset"]["reference"])
-    data, recipe = open_data(entry, recipe, dataset, display.say)
-    device = device or document["environment"]["device"]
-    check_same(run, data, entry, device, display)
-    job = build_job(
-        entry, recipe, data, display, device=device, runs=runs,
-        checkpoint_seconds=checkpoint_seconds, run=run,
-    )  # fmt: skip
-    return execute(job, report)
+    done = completed(run)  # for ever: that needs no lock, nor the right to write
+    with nullcontext() if done else run.locked():
+        document, done = run.read(), done or completed(run)
+        if done:
+            _say_complete(run, document, display.say)
+            return done
+        with reading(run):
+            model, data = document["model"], document["dataset"]
+            recipe = Recipe(**document["recipe"])
+            device = device or document["environment"]["device"]
+            dataset = named_or(dataset, data["reference"])
+        entry = registry().models.get(f"{model['plugin']}/{model['name']}")
+        data, recipe = open_data(entry, recipe, dataset, display.say)
+        check_same(run, data, entry, device, display)
+        job = build_job(
+            entry, recipe, data, display, device=device, runs=runs,
+            checkpoint_seconds=checkpoint_seconds, run=run,
+        )  # fmt: skip
+        return execute(job, report)
+
+
+def _say_complete(run: Run, document: Mapping[str, Any], say: Say) -> None:
+    data = document["dataset"]
+    words = [run.path, "--dataset", data["reference"]]
+    for name, value in (data.get("options") or {}).items():
+        words += ["--set", f"data.{name}={as_typed(value)}"]
+    further = typed(f"zoo train {document['model']['name']} --init", *words)
+    say(f"{run.path} is complete; there is nothing to resume.")
+    say(f"{further} trains it further; zoo runs lists other runs.")
 
 
 def completed(run: Run) -> Result | None:
@@ -160,43 +169,41 @@ def completed(run: Run) -> Result | None:
     document = run.read() if run.settings_file.exists() else {}
     if document.get("status") != "complete":
         return None
-    result, page = document["result"], run.path / "report.md"
-    _, scores = final_scores(result, [])
-    return Result(run, scores, result["seconds"], page if page.exists() else None)
+    with reading(run):
+        result, page = document["result"], run.path / "report.md"
+        _, scores = final_scores(result, [])
+        return Result(run, scores, result["seconds"], page if page.exists() else None)
 
 
 def execute(job: Job, report: Reporter | None = None) -> Result:
-    """Train a job in its run directory, and write what came out."""
+    """Train a job in its run directory, whose lock the caller has, and write what came out."""
     run = job.run
     if run is None:  # one of the other processes: it computes, and writes nothing
         job.trainer.fit(job)
         raise SystemExit(0)
-    with run.locked():
-        if job.resume_from:  # another process may have gone on with it until now
-            if done := completed(run):
-                return done
-            run.update(status="running", error="")
-            if not Checkpoints(run.checkpoints).latest_path():
-                run.keep_metrics(0)
-                job.display.say(f"Resuming {run.path} at the beginning.")
-        try:
-            job.events.send("zoo_run_started", run=run)
-            started, processed = time.perf_counter(), time.process_time()
-            fitted = job.trainer.fit(job)
-            if not isinstance(fitted, Fitted):
-                given = f"returned {type(fitted).__name__}, not zoo.Fitted"
-                raise TrainingError(f"fit of trainer {job.entry.trainer!r} {given}")
-            if not fitted.seconds:
-                seconds, cpu = time.perf_counter() - started, time.process_time() - processed
-                rate = fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9)
-                fitted = replace(fitted, seconds=seconds, cpu_seconds=cpu, images_per_second=rate)
-            result = _finish(job, run, fitted, report)
-            job.events.send("zoo_run_ended", run=run, result=result)
-            return result
-        except BaseException as error:
-            if (said := _failed(job, run, error)) is error:
-                raise
-            raise said from error
+    if job.resume_from:
+        run.update(status="running", error="")
+        if not Checkpoints(run.checkpoints).latest_path():
+            run.keep_metrics(0)
+            job.display.say(f"Resuming {run.path} at the beginning.")
+    try:
+        job.events.send("zoo_run_started", run=run)
+        started, processed = time.perf_counter(), time.process_time()
+        fitted = job.trainer.fit(job)
+        if not isinstance(fitted, Fitted):
+            given = f"returned {type(fitted).__name__}, not zoo.Fitted"
+            raise TrainingError(f"fit of trainer {job.entry.trainer!r} {given}")
+        if not fitted.seconds:
+            seconds, cpu = time.perf_counter() - started, time.process_time() - processed
+            rate = fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9)
+            fitted = replace(fitted, seconds=seconds, cpu_seconds=cpu, images_per_second=rate)
+        result = _finish(job, run, fitted, report)
+        job.events.send("zoo_run_ended", run=run, result=result)
+        return result
+    except BaseException as error:
+        if (said := _failed(job, run, error)) is error:
+            raise
+        raise said from error
 
 
 def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
@@ -212,11 +219,12 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
         return Interrupted(what, signal=signal_of(error)) if stopped else error
     if isinstance(error, KeyboardInterrupt):  # before the first step, after the last, in one go
         error = Interrupted("stopped between two steps", again, signal_of(error))
-    elif isinstance(error, OSError) and error.errno in FULL:
+    elif isinstance(error, OSError) and run.concerns(error):
         last = Checkpoints(run.checkpoints).latest_path()
         saved = f"; the last checkpoint is {last}" if last else ""
         what = f"{run.path} could not be written: {error.strerror or error}"
-        error = TrainingError(what, f"make room, then: {again}{saved}")
+        first = "make room" if error.errno in FULL else "allow this user to write there"
+        error = TrainingError(what, f"{first}, then: {again}{saved}")
     elif isinstance(error, Exception) and not isinstance(error, ZooError):
         what = f"training model {job.entry.name!r} of {origin(job.entry)} raised {describe(error)}"
         hint = "the same command with --debug shows where"

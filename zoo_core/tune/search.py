@@ -15,8 +15,8 @@ from zoo_core.data.datasets import lasting, named_or
 from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import Displayed, resolve
-from zoo_core.runs.run import FORMAT, SearchFolder, new_run
+from zoo_core.io.targets import Displayed, describe, resolve
+from zoo_core.runs.run import FORMAT, SearchFolder
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
@@ -256,17 +256,14 @@ class Search(SearchFolder, Displayed):
     def plan(self) -> SearchPlan:
         try:
             return SearchPlan.from_dict(self.read()["plan"])
-        except (KeyError, TypeError) as error:
-            raise ZooError(f"{self.settings_file} is damaged: {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ZooError(f"{self.settings_file} is damaged: {describe(error)}") from error
 
     def trials(self) -> dict[int, Trial]:
         """The trials that have ended, by number."""
-        if not self.trials_file.exists():
-            return {}
-        lines = self.trials_file.read_text(encoding="utf-8").splitlines()
         try:
-            found = [Trial(**freeze(json.loads(line))) for line in lines]
-        except (ValueError, TypeError, KeyError) as error:
+            found = [Trial(**freeze(line)) for line in self.trial_lines()]
+        except TypeError as error:  # a key that a trial does not have
             raise ZooError(f"{self.trials_file} is damaged: {error}") from error
         return {trial.number: trial for trial in sorted(found, key=lambda trial: trial.number)}
 
@@ -276,10 +273,7 @@ class Search(SearchFolder, Displayed):
         with atomic_write(self.trials_file) as temporary:
             temporary.write_text(text + json.dumps(asdict(trial)) + "\n", encoding="utf-8")
 
-    @classmethod
-    def new(cls, root: Path, plan: SearchPlan, dataset: str, about: Mapping[str, Any]) -> Search:
-        """Make a directory that no other search has."""
-        search = cls(new_run(root, f"{plan.kind}-{plan.entry.name}", dataset).path)
-        head = {"format": FORMAT, "name": search.name, "status": "running"}
-        search.write({**head, **about, "plan": plan.to_dict()})
-        return search
+    def begin(self, plan: SearchPlan, about: Mapping[str, Any]) -> None:
+        """Write the document of a new search."""
+        head = {"format": FORMAT, "name": self.name, "status": "running"}
+        self.write({**head, **about, "plan": plan.to_dict()})

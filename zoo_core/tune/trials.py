@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 import platform
-import shutil
 import statistics
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +18,7 @@ from zoo_core.data.dataset import Dataset, Split
 from zoo_core.io.console import typed
 from zoo_core.io.engine import Arrays, Engine, Piece, Resources, WorkerDied
 from zoo_core.io.errors import Interrupted, TrainingError, ZooError
+from zoo_core.io.files import temporary_folder
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
 from zoo_core.spec.recipe import Recipe
@@ -28,7 +27,7 @@ from zoo_core.train.builder import begin_run, build_job
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Job
-from zoo_core.train.runner import execute
+from zoo_core.train.runner import completed, execute
 from zoo_core.tune.report import SearchDisplay
 from zoo_core.tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
 from zoo_core.tune.searcher import Suggestion, make_searcher
@@ -139,8 +138,8 @@ def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
             f"{search.path} is not on the disk of {platform.node()}",
             "keep the runs of a sweep on a disk that all machines share: --runs FOLDER",
         )
-    with tempfile.TemporaryDirectory(prefix="zoo-trial-") as folder:  # another machine
-        return _run_in(Run(Path(folder, search.name, place)), task, data, report)
+    with temporary_folder() as folder:  # another machine
+        return _run_in(Run(folder / search.name / place), task, data, report)
 
 
 def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:
@@ -154,15 +153,19 @@ def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:
         pruned = task.hopeless(lines)
         return pruned
 
+    run.path.mkdir(parents=True, exist_ok=True)
     try:
-        if run.settings_file.exists() and run.read()["status"] == "complete":
-            shutil.rmtree(run.path)  # killed before it was recorded: once more, to the same end
-        runs, seconds = task.search.parent, task.checkpoint_seconds
-        how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
-        job = job_in(run, plan, task.recipe, data, display, **how)
-        execute(replace(job, give_up=give_up))
-        if plan.kind == "tune":  # nobody uses these weights, and twenty of them take room
-            run.model_file.unlink(missing_ok=True)
+        with run.locked():
+            if completed(run):  # killed before it was recorded: once more, to the same end
+                run.metrics_file.unlink(missing_ok=True)
+                Checkpoints(run.checkpoints).clear()
+                run.settings_file.unlink()
+            runs, seconds = task.search.parent, task.checkpoint_seconds
+            how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
+            job = job_in(run, plan, task.recipe, data, display, **how)
+            execute(replace(job, give_up=give_up))
+            if plan.kind == "tune":  # nobody uses these weights, and twenty of them take room
+                run.model_file.unlink(missing_ok=True)
     except Exception as problem:
         if isinstance(problem, Interrupted | OSError) or isinstance(problem.__cause__, OSError):
             raise  # a full disk is not the fault of the parameters
@@ -198,6 +201,7 @@ class Work:
     display: SearchDisplay
     engine: Engine
     checkpoint_seconds: float
+    finished: bool = False  # complete before: nothing of it is written any more
 
     @property
     def shown(self) -> Dataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,46 +93,58 @@ def run_search(asked: SearchSettings) -> SearchResult:
         raise UsageError(
             "a search is started by one process, not by torchrun", "use --workers for several"
         )
-    work = _begin(asked)
+    with ExitStack() as held:
+        return _work_off(_begin(asked, held), asked.report)
+
+
+def _work_off(work: Work, wants_report: bool) -> SearchResult:
     search, plan = work.search, work.plan
-    with search.locked():
+    if not work.finished:
         search.update(status="running")
-        try:
-            trials = _try_out(work)
-            best = best_trial(plan, trials)
-            if best is None:
-                search.update(status="failed")
-                what = f"all {len(trials)} trials failed; the first one: {trials[0].error}"
-                raise TrainingError(what, f"each of them is a line of {search.trials_file}")
-            recipe = best_recipe(plan, best)
-            if plan.kind == "tune":
-                given, say = plan.kept, work.display.say if plan.train else lambda _: None
-                recipe = spare_tests(plan.entry, recipe, given, work.data, say)
+    try:
+        trials = _try_out(work)
+        best = best_trial(plan, trials)
+        if best is None:
+            search.update(status="failed")
+            what = f"all {len(trials)} trials failed; the first one: {trials[0].error}"
+            raise TrainingError(what, f"each of them is a line of {search.trials_file}")
+        recipe = best_recipe(plan, best)
+        if plan.kind == "tune":
+            given, say = plan.kept, work.display.say if plan.train else lambda _: None
+            recipe = spare_tests(plan.entry, recipe, given, work.data, say)
+        if not work.finished:
             write_recipe(search, plan, recipe, best)
-            trained = _train_best(work, recipe, asked.report) if plan.train else None
-        except (Interrupted, KeyboardInterrupt) as error:
-            # It says how to go on with the search, not with one of its runs.
+        trained = _train_best(work, recipe, wants_report) if plan.train else None
+    except (Interrupted, KeyboardInterrupt) as error:
+        # It says how to go on with the search, not with one of its runs.
+        if not work.finished:
             search.update(status="interrupted")
-            hint = typed(f"zoo {plan.kind} --resume", search.path)
-            ended = len(search.trials())
-            when = f"{ended} of {plan.trials} trials" if ended < plan.trials else "its last trial"
-            what = f"the {'search' if plan.kind == 'tune' else 'sweep'} was stopped after {when}"
-            raise Interrupted(f"{what}, and saved", hint, signal_of(error)) from error
+        hint = typed(f"zoo {plan.kind} --resume", search.path)
+        ended = len(search.trials())
+        when = f"{ended} of {plan.trials} trials" if ended < plan.trials else "its last trial"
+        what = f"the {'search' if plan.kind == 'tune' else 'sweep'} was stopped after {when}"
+        raise Interrupted(f"{what}, and saved", hint, signal_of(error)) from error
+    if not work.finished:
         scores = trained.metrics if trained else {}
         result = {name: scores[name] for name in ("accuracy", "loss") if name in scores}
         search.update(status="complete", best=best.number, result=result)
     report = None
     try:
-        report = write_search_report(search, plan).path if asked.report else None
+        report = write_search_report(search, plan).path if wants_report else None
     except Exception as error:  # whatever goes wrong with it, the search is complete
         work.display.warn(f"the report could not be written: {describe(error)}")
     return SearchResult(search, trials, best, recipe, report, trained)
 
 
-def _begin(asked: SearchSettings) -> Work:
-    """A new search, or one to go on with; what is wrong is said before a directory is made."""
+def _begin(asked: SearchSettings, held: ExitStack) -> Work:
+    """A new search, or one to go on with; what is wrong is said before a directory is made.
+
+    held: keeps the lock of its directory.
+    """
+    finished = False
     if asked.resume:
         search = Search.find(asked.resume, asked.runs, asked.kind)
+        held.enter_context(search.locked())
         plan, root = search.plan(), search.path.parent
         if plan.kind != asked.kind:
             hint = typed(f"zoo {plan.kind} --resume", asked.resume)
@@ -149,7 +162,8 @@ def _begin(asked: SearchSettings) -> Work:
             display.say(f"{search.path} is complete; there is nothing to resume.")
         check_same(search, data, plan.entry, plan.device, display)
         _check(plan, data, root, display)
-        search.update(plan=plan.to_dict())
+        if not finished:
+            search.update(plan=plan.to_dict())
     else:
         open_subset = plan.preset == "default" and "subset" not in asked.settings
         fixed: dict[str, Any] = {"data": recipe.data, "preprocess": recipe.preprocess}
@@ -168,9 +182,11 @@ def _begin(asked: SearchSettings) -> Work:
         if plan.kind == "tune" and judges < FEW_JUDGES:
             display.warn(f"only {judges} validation images: the best trial may be best by chance")
         about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-        search = Search.new(root, plan, data.name, about | {"command": asked.command})
+        made = new_run(root, f"{plan.kind}-{plan.entry.name}", data.name)
+        search = Search(held.enter_context(made).path)
+        search.begin(plan, about | {"command": asked.command})
         display.say("\n".join([f"{search.path}", *said]))
-    return Work(search, plan, data, display, engine, asked.checkpoint_seconds)
+    return Work(search, plan, data, display, engine, asked.checkpoint_seconds, finished)
 
 
 def _given(asked: SearchSettings, plan: SearchPlan) -> set[str]:
@@ -226,18 +242,23 @@ def best_recipe(plan: SearchPlan, best: Trial) -> Recipe:
 def _train_best(work: Work, recipe: Recipe, report: bool) -> Result:
     """A run of its own, beside the search; a resume of the search finds it again."""
     search, plan, data, root = work.search, work.plan, work.data, work.search.path.parent
-    if name := search.read().get("trained"):
-        run = Run(root / name)
+    with ExitStack() as held:
+        if name := search.read().get("trained"):
+            run = Run(root / name)
+            run.path.mkdir(exist_ok=True)  # killed before it began, it may have been cleaned away
+            if done := completed(run):
+                return done
+            held.enter_context(run.locked())
+        else:
+            run = held.enter_context(new_run(root, plan.entry.name, data.name))
+            search.update(trained=run.name)
         if done := completed(run):
             return done
-    else:
-        run = new_run(root, plan.entry.name, data.name)
-        search.update(trained=run.name)
-    on = f"{recipe.subset:g} of the training set" if recipe.subset < 1 else "everything"
-    work.display.say(f"Training the best on {on}: {run.path}")
-    job = job_in(
-        run, plan, recipe, data, open_display(work.display.quiet), runs=root,
-        command=typed("zoo train --config", search.best_file),
-        checkpoint_seconds=work.checkpoint_seconds,
-    )  # fmt: skip
-    return execute(job, write_report if report else None)
+        on = f"{recipe.subset:g} of the training set" if recipe.subset < 1 else "everything"
+        work.display.say(f"Training the best on {on}: {run.path}")
+        job = job_in(
+            run, plan, recipe, data, open_display(work.display.quiet), runs=root,
+            command=typed("zoo train --config", search.best_file),
+            checkpoint_seconds=work.checkpoint_seconds,
+        )  # fmt: skip
+        return execute(job, write_report if report else None)

@@ -12,7 +12,7 @@ import importlib.util
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, TypeVar
 
@@ -313,9 +313,9 @@ def write(path: Path, weights: Iterable[Weights]) -> None:
 @contextmanager
 def changing(path: Path) -> Iterator[dict[str, Weights]]:
     """The entries of a list by name, to be changed; written back when the block ends well."""
-    with os_errors(f"{path} could not be written", ManifestError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path, lambda: None):
+    with ExitStack() as held:
+        with os_errors(f"{path} could not be written", ManifestError):
+            held.enter_context(locked(path))
         # A list that cannot be read is never overwritten: it may hold the only copy.
         before = read(path) if path.exists() else []
         entries = {weights.name: weights for weights in before}

@@ -14,7 +14,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -145,7 +144,7 @@ class Folder:
         commit = _revision_of(dict.fromkeys(files, sha256) | digests)
         main = self.path / "main"
         try:
-            with locked(main, lambda: None):
+            with locked(main):
                 if main.exists() and (before := self.resolve("")) != commit:
                     with suppress(ManifestError):
                         there = read_bytes(self._file(before, CONFIG), LARGEST_ENTRY)
@@ -322,8 +321,8 @@ class HuggingFace:
                 say(f"{self.reference}: its {CARD} is replaced; its history keeps the old one")
             return
         if CONFIG in there:
-            with tempfile.TemporaryDirectory() as folder, suppress(ManifestError):
-                path = self.fetch(current.commit, CONFIG, Path(folder), LARGEST_ENTRY)
+            with temporary_folder() as folder, suppress(ManifestError):
+                path = self.fetch(current.commit, CONFIG, folder, LARGEST_ENTRY)
                 config = read_bytes(path, LARGEST_ENTRY)
                 _refuse_other_model(self.reference, config, files)
                 return

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -144,8 +143,8 @@ def ask(repository: Repository, commit: str) -> Weights:
 
     The digest must be the one that the hub itself has recorded, where it records one.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        fetched = repository.fetch(commit, CONFIG, Path(folder), LARGEST_ENTRY)
+    with temporary_folder() as folder:
+        fetched = repository.fetch(commit, CONFIG, folder, LARGEST_ENTRY)
         data = read_bytes(fetched, LARGEST_ENTRY)
     weights = parse(data, Weights, f"{CONFIG} of {repository.reference}")
     digests = {CONFIG: hashlib.sha256(data).hexdigest(), weights.file: weights.sha256}

@@ -1,0 +1,140 @@
+"""What the files of runs and searches may say, with limits: whoever reads one can rely on it.
+
+Keys that are not listed may have any value. docs/runs.md and docs/search.md describe them all.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Text = Annotated[str, Meta(max_length=10_000)]
+Names = Annotated[list[Text], Meta(max_length=1_000_000)]
+Options = dict[Text, Any]
+Number = float | None  # an integer too
+Status = Literal["running", "interrupted", "failed", "complete"]
+
+
+class Model(Struct):
+    name: Text
+    plugin: Text = ""
+    distribution: Text = ""
+    config: Options | None = None
+    task: Text | None = None
+
+
+class Data(Struct):
+    name: Text
+    reference: Text = ""
+    digest: Text | None = None
+    options: Options | None = None
+    targets: Options | None = None
+    classes: Names | Count | None = None  # of a search their number
+    train: Count = 0
+    validation: Count = 0
+    test: Count = 0
+    remarks: Names | None = None
+
+
+class Scores(Struct):
+    loss: Number = None
+    accuracy: Number = None
+    per_class: dict[str, Number] | None = None
+    confusion: list[list[Count]] | None = None
+
+
+class File(Struct):
+    sha256: Text
+    bytes: Count
+
+
+class Result(Struct):
+    epochs: Count | None = None
+    best_epoch: Count | None = None
+    seconds: Number = None
+    images_per_second: Number = None
+    inference_ms_per_image: Number = None
+    train: Scores | None = None
+    validation: Scores | None = None
+    test: Scores | None = None
+    model: File | None = None
+    remarks: Names | None = None
+
+
+class Figure(Struct):
+    unit: Text
+    better: Text | None
+
+
+class Sizes(Struct):
+    trainable: Count | None = None
+    total: Count | None = None
+    bytes: Count | None = None
+
+
+class RunDocument(Struct):
+    """run.json"""
+
+    status: Status
+    model: Model
+    dataset: Data
+    recipe: Options
+    preprocess: Options
+    environment: Options
+    result: Result | None = None
+    figures: dict[Text, Figure] | None = None
+    parameters: Sizes | None = None
+    structure: str | None = None
+    error: str | None = None
+    created: Text | None = None
+    command: str | None = None
+    recipe_name: Text | None = None
+
+
+class Plan(Struct):
+    model: Text
+    kind: Literal["tune", "sweep"]
+    trials: Count
+
+
+class SearchDocument(Struct):
+    """search.json"""
+
+    status: Status
+    plan: Plan
+    dataset: Data
+    environment: Options = {}
+    best: Count | None = None
+    result: dict[Text, Number] | None = None
+    trained: Text | None = None
+    created: Text | None = None
+    command: str | None = None
+
+
+class Line(Struct):
+    """Of metrics.jsonl"""
+
+    epoch: Count
+    lr: Number = None
+    seconds: Number = None
+    images_per_second: Number = None
+    train_loss: Number = None
+    validation_loss: Number = None
+    test_loss: Number = None
+
+
+class TrialLine(Struct):
+    """Of trials.jsonl"""
+
+    number: Annotated[int, Meta(ge=1, le=2**53)]
+    parameters: Options
+    source: Text
+    status: Literal["complete", "pruned", "failed"]
+    loss: Number
+    epoch: Count | None
+    epochs: Count
+    seconds: float
+    curve: list[Line]
+    error: str = ""
