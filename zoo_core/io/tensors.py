@@ -12,7 +12,8 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -213,14 +214,14 @@ def contents(file: IO[bytes]) -> tuple[memoryview, str]:
         return _mapped(file), digest_of(file)
     content, digest = np.empty(size, np.uint8).data, hashlib.sha256()
     parts = [content[begin : begin + CHUNK] for begin in range(0, size, CHUNK)]
-    with ThreadPoolExecutor(1) as other:  # hashes a part while this thread reads the next one
-        hashed = []
+    with ThreadPoolExecutor(1) as other:
+        # It hashes a part while this thread reads the next one; few bytes are not worth its start.
+        update: Callable[[memoryview], object]
+        update = partial(other.submit, digest.update) if size > CHUNK else digest.update
         for part in parts:
             if file.readinto(part) != len(part):  # type: ignore[attr-defined]
                 raise OSError(0, SHORTER)
-            hashed.append(other.submit(digest.update, part))
-    for one in hashed:
-        one.result()
+            update(part)
     return content, digest.hexdigest()
 
 
