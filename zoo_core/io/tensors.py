@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # code that needs only the table does not wait for NumPy
     import numpy as np
 
 LARGEST_HEADER = 1 << 20
+LONGEST_NAME, MOST_AXES = 500, 16  # of a tensor; the product of many sizes would take minutes
 COPIED = 256 << 20  # bytes; docs/weights.md says why, and what it means that more is mapped
 CHUNK = 1 << 20
 # In the order of the file, so that every array is aligned: by the library's rank, then by name.
@@ -155,6 +156,9 @@ def _extent(name: str, record: Any) -> Extent:
     if not isinstance(record, dict) or set(record) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"tensor {name!r} needs dtype, shape and data_offsets, nothing else")
     code, shape, offsets = record["dtype"], record["shape"], record["data_offsets"]
+    if len(name) > LONGEST_NAME or not isinstance(shape, list) or len(shape) > MOST_AXES:
+        what = f"a name of at most {LONGEST_NAME} letters and a shape of at most {MOST_AXES} sizes"
+        raise ValueError(f"tensor {name[:LONGEST_NAME]!r} needs {what}")
     if not isinstance(code, str) or code not in _NAMES:
         raise ValueError(f"tensor {name!r} has the unknown dtype {code!r}")
     if not _whole(shape) or not _whole(offsets) or len(offsets) != 2:
