@@ -19,7 +19,7 @@ import numpy as np
 from zoo_core.data.dataset import Split
 from zoo_core.io import tensors
 from zoo_core.io.blocks import BlockStore, Layout, Progress, kept_stores
-from zoo_core.io.documents import document_digest
+from zoo_core.io.documents import document_digest, strict_loads
 from zoo_core.io.errors import DataError, UnknownName, UsageError, os_errors
 from zoo_core.io.files import atomic_write, cache_dir
 
@@ -111,7 +111,7 @@ class FeatureFile(BlockStore):
         with file:
             try:
                 header = tensors.read_header(file)
-                if json.loads(header.metadata["zoo"]) != progress.key:
+                if strict_loads(header.metadata["zoo"].encode()) != progress.key:
                     raise ValueError(f"{self.record.name} belongs to other features")
                 arrays = tensors.read_arrays(file, header, mapped=True)
             except (ValueError, KeyError) as error:

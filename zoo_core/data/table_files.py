@@ -93,7 +93,7 @@ def _records(file: Path) -> Iterator[tuple[str, Any]]:
             for number, line in enumerate(opened, 1):
                 try:
                     row = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     row = None
                 if line.strip():
                     wrong = "it is not a JSON object"

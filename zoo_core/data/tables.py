@@ -22,6 +22,7 @@ from zoo_core.spec.answers import CLASS, CLASSES, NUMBERS
 LOOK = 100  # rows that decide which column holds images
 USUAL = ("file_name", "image")  # the column of the images, where several could be
 MANY = 100  # more classes are not believed where most of them have a single image
+LARGEST = float(np.finfo(np.float32).max)  # of a label that is a number
 WHOLE = re.compile(r"-?(0|[1-9]\d*)")  # 007 is a name
 NUMERIC = {int, bool, float}
 NUMBER = re.compile(r"(?=.*\d)[+-]?(0|[1-9]\d*)?(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
@@ -214,8 +215,8 @@ def read_labels(
         for column, cell in zip(columns, row, strict=True):
             if cell is None and not (wanted == CLASSES and one):
                 problems[i] = "it has no label" if one else f"it has no {column}"
-            elif wanted == NUMBERS and not isinstance(cell, int | float):
-                problems[i] = f"its {column} is {cell!r}, which is not a number"
+            elif wanted == NUMBERS and not (isinstance(cell, int | float) and abs(cell) <= LARGEST):
+                problems[i] = f"its {column} is {cell!r:.60}, which is not a number in float32"
         if wanted == NUMBERS:
             has.append([0] * len(columns) if problems[i] else list(row))
         elif one:
@@ -223,6 +224,8 @@ def read_labels(
         else:
             named = zip(columns, row, strict=True)
             has.append([c if flags else f"{c}={v}" for c, v in named if v or not flags])
+        if wanted != NUMBERS and any(isinstance(cell, dict | list) for cell in has[i]):
+            problems[i], has[i] = f"its label {row[0]!r:.60} is neither text nor a number", []
     if wanted == NUMBERS:
         return np.array(has, np.float32), list(columns), problems
     known = list(columns) if flags else list(table.classes.get(columns[0], ()) if one else ())

@@ -28,15 +28,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 from filelock import FileLock, Timeout
+from msgspec import Meta, convert
 
-from zoo_core.io.documents import document_digest
+from zoo_core.io.documents import document_digest, strict_loads
 from zoo_core.io.errors import DataError, UsageError
 from zoo_core.io.files import atomic_write, digest_of, file_digest, locked
 
 BLOCK = 256  # rows that are committed together: some seconds of work
+Digest = Annotated[str, Meta(max_length=64)]
+RECORD = {  # what NAME.json must say, and how much of it
+    "key": dict[str, Any],
+    "rows": Annotated[int, Meta(ge=0, le=10**9)],
+    "blocks": Annotated[list[Digest], Meta(max_length=10**7)],
+    "seconds": Annotated[float, Meta(ge=0, le=1e12)],
+    "sha256": Digest,
+}
 POLL_SECONDS = 0.2  # between looks at what other processes have committed
 
 # What this process has read in full: a search that opens a file 70 times hashes it once.
@@ -115,9 +124,8 @@ class BlockStore:
     def progress(self) -> Progress | None:
         """How far it is; None where nothing is there that can be understood."""
         try:
-            document = json.loads(self.record.read_text("utf-8"))
-            names = ("key", "rows", "blocks", "seconds", "sha256")
-            known = {name: document.pop(name) for name in names}
+            document = strict_loads(self.record.read_bytes())
+            known = {name: convert(document.pop(name), kind) for name, kind in RECORD.items()}
             return Progress(**known, about=document, block_rows=self.block_rows)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None

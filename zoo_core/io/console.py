@@ -24,8 +24,11 @@ UNITS: Mapping[str, str] = dict.fromkeys(
 )
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 
-# What a terminal obeys instead of showing it, and what turns the order of letters around.
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# What a terminal obeys instead of showing it, what turns the order of letters around, and halves of
+# letters, which cannot be written at all; names of files may have them.
+UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 LONGEST = 2000  # letters of a line that somebody else wrote
 
 _shown = _quiet = False

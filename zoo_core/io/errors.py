@@ -95,7 +95,7 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int
     import difflib  # only when something is wrong already
 
     by_lower = {name.lower(): name for name in known}
-    close = [by_lower[c] for c in difflib.get_close_matches(word.lower(), by_lower, n=most)]
+    close = [by_lower[c] for c in difflib.get_close_matches(word[:100].lower(), by_lower, n=most)]
     return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 

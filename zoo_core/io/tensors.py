@@ -12,7 +12,8 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # code that needs only the table does not wait for NumPy
     import numpy as np
 
 LARGEST_HEADER = 1 << 20
+LONGEST_NAME, MOST_AXES = 500, 16  # of a tensor; the product of many sizes would take minutes
 COPIED = 256 << 20  # bytes; docs/weights.md says why, and what it means that more is mapped
 CHUNK = 1 << 20
 # In the order of the file, so that every array is aligned: by the library's rank, then by name.
@@ -154,6 +156,9 @@ def _extent(name: str, record: Any) -> Extent:
     if not isinstance(record, dict) or set(record) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"tensor {name!r} needs dtype, shape and data_offsets, nothing else")
     code, shape, offsets = record["dtype"], record["shape"], record["data_offsets"]
+    if len(name) > LONGEST_NAME or not isinstance(shape, list) or len(shape) > MOST_AXES:
+        what = f"a name of at most {LONGEST_NAME} letters and a shape of at most {MOST_AXES} sizes"
+        raise ValueError(f"tensor {name[:LONGEST_NAME]!r} needs {what}")
     if not isinstance(code, str) or code not in _NAMES:
         raise ValueError(f"tensor {name!r} has the unknown dtype {code!r}")
     if not _whole(shape) or not _whole(offsets) or len(offsets) != 2:
@@ -213,14 +218,14 @@ def contents(file: IO[bytes]) -> tuple[memoryview, str]:
         return _mapped(file), digest_of(file)
     content, digest = np.empty(size, np.uint8).data, hashlib.sha256()
     parts = [content[begin : begin + CHUNK] for begin in range(0, size, CHUNK)]
-    with ThreadPoolExecutor(1) as other:  # hashes a part while this thread reads the next one
-        hashed = []
+    with ThreadPoolExecutor(1) as other:
+        # It hashes a part while this thread reads the next one; few bytes are not worth its start.
+        update: Callable[[memoryview], object]
+        update = partial(other.submit, digest.update) if size > CHUNK else digest.update
         for part in parts:
             if file.readinto(part) != len(part):  # type: ignore[attr-defined]
                 raise OSError(0, SHORTER)
-            hashed.append(other.submit(digest.update, part))
-    for one in hashed:
-        one.result()
+            update(part)
     return content, digest.hexdigest()
 
 

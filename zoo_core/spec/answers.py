@@ -6,7 +6,6 @@ add up batch by batch, and how outputs become what a person reads. NumPy is all 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+LARGEST = 1e30  # of a number
 CLASS, CLASSES, NUMBERS, NONE = "class", "classes", "numbers", "none"
 MOST_CONFUSED = 1000  # classes: the matrix of more makes run.json too large
 WORDS = {
@@ -51,8 +51,9 @@ class Targets:
             raise ValueError("names and units of targets must be text")
         if any(len(values) not in (0, len(self.names)) for values in lists):
             raise ValueError(f"there must be one value for each of {len(self.names)} targets")
-        if not all(map(math.isfinite, numbers)) or any(value <= 0 for value in self.std):
-            raise ValueError("means, deviations and thresholds must be finite numbers")
+        # In float32 nothing else is finite, once it is multiplied with what a model gives.
+        if not all(abs(value) <= LARGEST for value in numbers) or any(v <= 0 for v in self.std):
+            raise ValueError(f"means, deviations and thresholds must be at most {LARGEST:g}")
 
     @property
     def classes(self) -> tuple[str, ...]:

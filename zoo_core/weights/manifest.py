@@ -33,7 +33,6 @@ from zoo_core.spec.registry import registry
 
 VERSION = 1
 LARGEST = 64 << 20  # bytes of a manifest; 10,000 entries are about 11 MB
-LONGEST_NAME = 500  # letters of a class, a dataset, a metric
 LARGEST_ENTRY = 1 << 20  # of one entry on its own, a hub's config.json
 USERS, CORE = "your manifest", "zoo-core"  # who lists an entry, in words
 
@@ -42,10 +41,16 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_
 DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 UNUSABLE = re.compile(r"[\x00-\x1f\x7f\\:]")  # in a path that has to work everywhere
 
-# How deep a value can be nested is part of its type, so that a manifest cannot be deeper.
+# What strangers may say, and how much: in manifests, in config.json, and in what a weight file says
+# of itself. How deep a value can be nested is part of its type. docs/weights.md has the limits.
+MOST, MANY = Meta(max_length=65_536), Meta(max_length=1000)  # classes; options, metrics
+Name = Annotated[str, Meta(max_length=500)]  # of a class, a dataset, a metric
+Text = Annotated[str, Meta(max_length=4096)]  # an option: a path, say
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
-Plain = str | bool | int | Number | None
-Value = Plain | list[Plain | list[Plain]]
+Plain = Text | bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Number | None
+Value = Plain | Annotated[list[Plain | Annotated[list[Plain], MANY]], MOST]
+Options = Annotated[dict[Name, Value], MANY]
+Names = Annotated[tuple[Name, ...], MOST]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
@@ -59,34 +64,29 @@ class Weights(
 ):  # gc=False: entries hold no cycles, and 10,000 of them are read twice as fast
     """One published weight file, as a list describes it. All fields but the last are required."""
 
-    name: str  # model.tag
-    model: str  # a name of the registry, never an import path
-    plugin: str  # that provides the model
-    distribution: str  # what pip calls that plugin
-    config: dict[str, Value]  # all options of the model
-    dataset: str  # that it was trained on
-    classes: tuple[str, ...]
-    preprocess: dict[str, Value]
-    file: str  # in a repository; a `package:` source says itself where the file is
+    name: Name  # model.tag
+    model: Name  # a name of the registry, never an import path
+    plugin: Name  # that provides the model
+    distribution: Name  # what pip calls that plugin
+    config: Options  # all options of the model
+    dataset: Name  # that it was trained on
+    classes: Names
+    preprocess: Options
+    file: Name  # in a repository; a `package:` source says itself where the file is
     sha256: str
     bytes: Count
     dtype: str  # of all floats in the file
     parameters: Count
-    metrics: dict[str, Number]  # test_accuracy, ...: as in metrics.jsonl
-    recipe: dict[str, Value]  # what differs from a plain Recipe(), as one types it after --set
-    license: str
-    sources: tuple[str, ...]  # tried in order
+    metrics: Annotated[dict[Name, Number], MANY]  # test_accuracy, ...: as in metrics.jsonl
+    recipe: Options  # what differs from a plain Recipe(), as one types it after --set
+    license: Name
+    sources: Annotated[tuple[Text, ...], MANY]  # tried in order
     # Where one image has several classes, or numbers: see Targets. Left out where it has one class.
-    targets: dict[str, Value] = msgspec.field(default_factory=dict)
+    targets: Options = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         model, _, tag = self.name.partition(".")
         inside = is_inside(self.file) and self.file.endswith(".safetensors")
-        texts = (self.dataset, self.license, *self.classes, *self.metrics, *self.config)
-        odd = next((t for t in texts if len(t) > LONGEST_NAME or UNPRINTABLE.search(t)), None)
-        if odd is not None:  # people will see it on their terminal
-            what = f"at most {LONGEST_NAME} letters without control characters"
-            raise ValueError(f"names must have {what}, not {odd[:LONGEST_NAME]!r}")
         for field, ok, wanted in (
             ("name", model == self.model and NAME.fullmatch(tag), "model.tag"),
             ("model", NAME.fullmatch(self.model), "the name of a model"),
@@ -183,6 +183,8 @@ def parse(data: bytes, kind: type[T], where: str) -> T:
         found = msgspec.json.decode(data, type=kind)
         if not _surely_unique(data, found):
             strict_loads(data)
+        if not data.isascii() or b"\\" in data or b"\x7f" in data:  # otherwise there is none
+            _refuse_unprintable(msgspec.to_builtins(found))
     except RecursionError:
         raise ManifestError(f"{where} is nested too deeply") from None
     except ValueError as error:  # msgspec's errors are ValueErrors
@@ -192,6 +194,15 @@ def parse(data: bytes, kind: type[T], where: str) -> T:
         if collecting:
             gc.enable()
     return found
+
+
+def _refuse_unprintable(value: object) -> None:
+    """Refuse texts that a person could not see as they are."""
+    if isinstance(value, str) and UNPRINTABLE.search(value):
+        raise ValueError(f"texts must be without control characters, not {value[:100]!a}")
+    if isinstance(value, dict | list | tuple):
+        for inside in (*value, *(value.values() if isinstance(value, dict) else ())):
+            _refuse_unprintable(inside)
 
 
 def _surely_unique(data: bytes, found: Weights | Manifest) -> bool:

@@ -27,7 +27,7 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, Shape, TensorSpec, check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import registry
-from zoo_core.weights.manifest import Value
+from zoo_core.weights.manifest import Name, Names, Options, Text
 from zoo_core.weights.store import BadCopy
 
 KNOWN_FORMATS = {  # what people download instead of weights, by its first bytes
@@ -37,12 +37,12 @@ KNOWN_FORMATS = {  # what people download instead of weights, by its first bytes
     b"version https://git-lfs": "a pointer of Git LFS, not the file that it points to",
 }
 TOLD = {  # what a run, or a file on its own, must say about its model
-    "model": str,
-    "config": dict[str, Value],
-    "dataset": str,
-    "classes": tuple[str, ...],
-    "preprocess": dict[str, Value],
-    "targets": dict[str, Value],  # where it is more than one of these classes
+    "model": Name,
+    "config": Options,
+    "dataset": Text,
+    "classes": Names,
+    "preprocess": Options,
+    "targets": Options,  # where it is more than one of these classes
 }
 EXPONENTS = {"float16": np.uint16(0x7C00), "bfloat16": np.uint16(0x7F80)}  # of what is not finite
 SPARE_PARTS = 1000  # layers without tensors, and what a model replaces while it is built
@@ -120,6 +120,7 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
                 described = told(**strict_loads(header.metadata["zoo"].encode()))
             except (KeyError, TypeError, ValueError) as error:
                 what = f"{located.path} does not say which model it belongs to"
+                what += f": {describe(error)}" * ("zoo" in header.metadata)
                 hint = "put the config.json of its repository beside it"
                 raise WeightsError(what, hint) from error
             located = replace(located, **described)
