@@ -66,17 +66,15 @@ def prepare_process() -> None:
     os.environ["ZOO_CONFIG"] = os.devnull
 
 
-def load_zoo() -> None:
+def load_zoo(heavy: bool = True) -> None:
     """Import the zoo, its plugins, and what is heavy."""
-    from zoo_core.cli import main as command_line
     from zoo_core.spec.commands import COMMANDS
     from zoo_core.spec.registry import registry
 
     registry()
-    for name in (*COMMON, *(f"zoo_core.cli.{module}" for module, _ in COMMANDS.values())):
+    for name in (*(COMMON if heavy else ()), *(f"zoo_core.cli.{module}" for module, _ in COMMANDS.values())):
         with suppress(ImportError):
             importlib.import_module(name)
-    command_line.cli.list_commands(None)  # type: ignore[arg-type]
 
 
 def warm(calls: Sequence[Sequence[str]], folder: Path, env: Mapping[str, str]) -> None:
