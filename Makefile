@@ -4,7 +4,7 @@
 #   make test    everything that must hold, in a few minutes
 # All make .venv first, with the core, all plugins and the test tools; when nothing changed, that
 # takes no time. make test-often N=20 runs the quick tests in many orders, make test-slow runs what
-# takes longer, make clean removes .venv.
+# takes longer, make campaign MINUTES=60 tries to take the zoo down, make clean removes .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -17,7 +17,7 @@ EDITABLE := -e . $(foreach plugin,$(PLUGINS),-e $(patsubst %/,%,$(dir $(plugin))
 # Compiled bytecode halves the start-up, and this variable would stop Python from keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-often test-slow lint manifest docs clean
+.PHONY: install demo test test-often test-slow campaign lint manifest docs clean
 
 install: $(READY)
 
@@ -61,6 +61,13 @@ test-often: $(READY)
 test-slow: $(READY)
 	$(BIN)/uv pip install --python $(BIN)/python --constraint constraints.txt -e plugins/zoo-ray
 	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=1800
+
+# docs/reliability.md says what these campaigns try. SEED=7 repeats one, ONLY=kills,calls chooses,
+# RECORD=1 adds a row to the table there. Not part of continuous integration.
+MINUTES ?= 60
+campaign: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m campaigns --minutes $(MINUTES) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record)
 
 lint: $(READY)
 	$(BIN)/ruff check .

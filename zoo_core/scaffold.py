@@ -9,6 +9,7 @@ from string import Template
 
 from zoo_core import __version__
 from zoo_core.io.errors import UsageError, os_errors
+from zoo_core.io.files import temporary_folder
 from zoo_core.spec.hooks import API
 from zoo_core.spec.plugins import load_plugins
 
@@ -50,7 +51,10 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
                 place = place.replace(word, values[value])
             files[place] = Template(path.read_text(encoding="utf-8")).substitute(values)
     with os_errors(f"{folder} could not be written"):
-        for place, text in files.items():
-            (folder / place).parent.mkdir(parents=True, exist_ok=True)
-            (folder / place).write_text(text, encoding="utf-8")
+        parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(folder) as temporary:  # so that half a package is never found
+            for place, text in files.items():
+                (temporary / "new" / place).parent.mkdir(parents=True, exist_ok=True)
+                (temporary / "new" / place).write_text(text, encoding="utf-8")
+            (temporary / "new").rename(folder)
     return folder, sorted(files)

@@ -137,6 +137,9 @@ def test_a_complete_run_is_not_resumed_and_a_busy_one_is_left_alone(tmp_path, zo
         "--set data.test_size=60 trains it further; zoo runs lists other runs.",
     ]
     assert done.stdout.splitlines()[-1] == run
+    # As after a kill while the report was written.
+    assert f"Report: {run}/report.md" in done.stdout.splitlines()
+    assert (only_run(tmp_path) / "report.md").exists()
 
 
 def test_hooks_hear_of_the_run_and_a_logger_that_raises_is_dropped(

@@ -594,3 +594,16 @@ def test_removed_weights_stay_listed_and_that_is_said(zoo_here, run, folder):
     forgotten = zoo_here("remove", "--forget", "mlp.synthetic")
     assert "deleted" in forgotten.stdout and not forgotten.stderr
     assert zoo.list_weights("mlp") == []
+
+
+def test_weights_are_deleted_before_they_are_forgotten(zoo_here, run, folder, monkeypatch):
+    """So that after a kill in between the same command still finds them."""
+
+    def killed(weights):
+        raise KeyboardInterrupt
+
+    zoo_here("pull", "mlp.synthetic")
+    with monkeypatch.context() as patch:
+        patch.setattr("zoo_core.weights.store.remove", killed)
+        zoo_here("remove", "--forget", "mlp.synthetic", status=130)
+    assert "deleted" in zoo_here("remove", "--forget", "mlp.synthetic").stdout

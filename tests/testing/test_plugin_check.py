@@ -17,7 +17,7 @@ from report.made_runs import make_run
 from support import environment
 
 from zoo_core.data.dataset import Dataset, Split
-from zoo_core.io.errors import Finding
+from zoo_core.io.errors import Finding, ZooError
 from zoo_core.scaffold import write_plugin
 from zoo_core.spec.registry import registry
 from zoo_core.testing.checks import check_light, check_statistics
@@ -189,6 +189,22 @@ def test_mistakes_of_a_package_are_found_without_torch(new, file, change, check,
     replace_in(folder / file, change)
     said = found(folder)
     assert words in said[check], said
+
+
+def test_a_package_that_could_not_be_written_whole_is_not_there(tmp_path, monkeypatch):
+    write, written = Path.write_text, []
+
+    def full(self, *args, **how):
+        written.append(self)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device", str(self))
+        return write(self, *args, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ZooError, match="zoo-mixer could not be written"):
+        write_plugin("mixer", "model", tmp_path / "packages")
+    assert len(written) == 3 and not list((tmp_path / "packages").iterdir())
+    assert write_plugin("mixer", "model", tmp_path / "packages")[0].is_dir()
 
 
 def test_a_new_logger_notes_what_happens_to_a_run(tmp_path):

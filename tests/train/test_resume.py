@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from fixtures import kills
 
+from zoo_core.io.errors import Interrupted
+from zoo_core.runs.run import Run
+from zoo_core.train import runner as training
+
 DRIVER = Path(__file__).with_name("kill_driver.py")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks its children")
 
@@ -31,6 +35,28 @@ def drive(folder, cache, count, seed, seconds, model="cnn", settings=None):
 
 def test_killed_and_resumed_it_ends_with_the_same_weights(tmp_path):
     drive(tmp_path, tmp_path, 2, 1, EVERY_STEP, settings={"data": FEW})
+
+
+def test_killed_right_before_its_end_it_makes_the_same_remarks(tmp_path, monkeypatch):
+    """The figures of the test set stand in metrics.jsonl then, and not before."""
+    few = ACGAN | {"epochs": 1, "data": {"train_size": 32, "test_size": 16}, "lr": 1e-9}
+    how = {"quiet": True, "device": "cpu", "checkpoint_seconds": 0, "runs": tmp_path}
+    whole = training.train("acgan", "synthetic", settings=few, **how).run
+    write = Run.write
+
+    def killed(self, document):
+        if document["status"] == "complete":
+            raise KeyboardInterrupt
+        write(self, document)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "write", killed)
+        with pytest.raises(Interrupted):
+            training.train("acgan", "synthetic", settings=few, **how)
+    again = training.resume("latest", **how).run
+    assert again.path != whole.path
+    results = [run.read()["result"].get("remarks") for run in (whole, again)]
+    assert results[0] == results[1]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ Settings are checked before anything heavy is imported, so that mistakes come ba
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,10 @@ def train_command(
         from zoo_core.train import runner
 
         how |= {"device": "" if device == "auto" else device}
-        return trained(runner.resume(resume, report=None if no_report else write_report, **how))
+        done = runner.resume(resume, report=None if no_report else write_report, **how)
+        if done.report is None and not no_report:  # killed while the report was written
+            done = replace(done, report=write_report(done.run))
+        return trained(done)
     asked = read_request(config) if config else TrainingRequest()
     model, dataset = model or asked.model, dataset or asked.dataset
     recipe = recipe or asked.recipe

@@ -169,12 +169,14 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
                 weights = entries.pop(bare, None)
                 if weights is None or not weights.sha256.startswith(digest):
                     raise UnknownName(f"your manifest does not list {name!r}", str(user_manifest()))
+                deleted = store.remove(weights)  # first: after a kill the manifest still names it
             echo(f"{bare} is no longer in {user_manifest()}")
         else:
             weights = published(name)
             if weights is None:
                 raise UsageError(f"{name} is not published", "zoo runs remove deletes runs")
-        if store.remove(weights):
+            deleted = store.remove(weights)
+        if deleted:
             outcome = "deleted"
         elif not forget and packaged_file(weights):
             outcome = f"is a part of {weights.distribution}; pip uninstall removes both"

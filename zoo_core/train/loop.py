@@ -130,6 +130,9 @@ class Loop:
         self.seconds += time.perf_counter() - started
         said = self.learner.scored  # None after a resume that had nothing left to do
         known = self.final and test and said is not None and len(said) == len(test)
+        lines = self.job.run.metrics() if self.job.run else []
+        if lines and not self.final:  # the runner adds these; a run killed after that has them
+            lines[-1] = {k: v for k, v in lines[-1].items() if not k.startswith("test_")}
         return Fitted(
             self.learner.weights(),
             epochs=self.epoch,
@@ -138,7 +141,7 @@ class Loop:
             seconds=self.seconds,
             cpu_seconds=self._cpu_offset + time.process_time(),
             images_per_second=self.images / max(self.step_seconds, 1e-9),
-            remarks=self.learner.remarks(self.job.run.metrics() if self.job.run else []),
+            remarks=self.learner.remarks(lines),
             test_scores=said if known else None,
         )
 

@@ -1,0 +1,303 @@
+"""Calls: command lines made from the click tree itself, of ordinary and of nasty words.
+
+Each runs in a copy of a small home that holds trained runs, images, and files that are none. What
+must hold: no traceback, no unexpected error, exit code 0, 1, 2 or 130, an error is a sentence,
+`--json` prints one JSON document, no sign that steers a terminal, no hang, little memory, and
+nothing written outside of the home.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from campaigns import forks, scenes
+from campaigns.kills import MLP, TRAIN
+
+SECONDS = 60  # after which a call hangs
+PATIENCE = 8  # seconds after which one that trains or serves gets a Ctrl-C
+MEMORY = 3 << 30
+CODES = (0, 1, 2, 130)
+ESCAPES = ("\x1b", "\x07", "\x9b", "\u202e", "\x08")
+
+NASTY = (
+    "", " ", "-", "--", "-1", "0", "1e999", "nan", "inf", "-inf", str(2**63), str(-(2**63)),
+    "9" * 400, "9" * 23, "1e-400", "0x10", "1_000", "١٢", "x" * 5000, "../" * 50, "a/" * 2000,
+    "\x1b]0;owned\x07", "\u202egnp.exe", "a\nb", "a\tb", "a\rb", "\udcff\udc80", "é", "e\u0301",
+    "🦓" * 100, "~", ".", "..", "*", "?", "%s%n", "{0}", "$HOME", "`id`", "'", '"', "\\",
+    "=", "a=", "=b", "a=b=c", ",", ":", "::", "@", "hf:", "hf:a", "hf:a/b@", "file:", "package:",
+    "http://", "http://[", "https://127.0.0.1:9/x.png", "None", "null", "true", "[]", "{}", "[[[[",
+    "/dev/null", "/dev/zero", "/dev/full", "/dev/stdin", "/proc/self/mem", "/proc/self/environ",
+    "pipe", "pipe.png", "empty", "empty.png", "noise.png", "noise.json", "noise.safetensors",
+    "missing", "missing.png", "missing/", "folder", "photos", "./photos", "image.png", "text.csv",
+    "deep.json", "deep.toml", "config.toml", "loop", "dangling", "secret", "latest", "runs",
+    "runs/latest", "runs/", "manifest.json", "model.safetensors", "con", "nul", "COM1",
+)  # fmt: skip
+MODELS = ("mlp", "mlp", "fcn_numpy", "mnist_cnn1", "cnn", "acgan", "mlp/mlp", "builtin/mlp", "nothing")
+WEIGHTS = ("latest", "latest", "mlp", "mlp.cifar10", "RUN", "runs/RUN", "lenet_numpy.mnist", "file:shared",
+           "hf:org/name", f"hf:org/name@{'0' * 40}", "model.safetensors", "acgan", "nano_vit_p4")  # fmt: skip
+DATASETS = ("synthetic", "synthetic", "./photos", "photos", "text.csv", "mnist", "hf:org/photos")
+SETTINGS = ("lr", "epochs", "batch_size", "seed", "preprocess.size", "preprocess.mean", "model.hidden",
+            "data.image_size", "data.train_size", "augment", "optimizer", "subset", "ema", "warmup",
+            "model.num_classes", "model.dropout", "precision", "schedule", "task.x", "clip_grad",
+            "validation_fraction", "preprocess.fit", "data.store", "data.labels", "image_size",
+            "label_smoothing", "mixup", "accumulate", "patience", "init", "class_weights")  # fmt: skip
+VALUES = ("1", "2", "0.5", "8", "16", "flip", "adam", "sgd", "true", "1,2", "crop:4", "none", "100000")
+# Words that fit, by the name of the parameter.
+FITTING: dict[str, tuple[str, ...]] = {
+    "model": MODELS, "dataset": DATASETS, "datasets": DATASETS, "init": WEIGHTS, "run": WEIGHTS,
+    "reference": WEIGHTS, "ref": WEIGHTS, "names": (*WEIGHTS, *DATASETS), "runs_": WEIGHTS, "resume": WEIGHTS,
+    "references": WEIGHTS, "images": ("image.png", "photos", "noise.png", "pipe.png"),
+    "image": ("image.png", "noise.png"), "name": (*MODELS, *DATASETS, *WEIGHTS, "mixer"),
+    "text": ("mlp", "*", "resnet*", "file:shared", "hf:org"), "runs": ("runs", "elsewhere"),
+    "output": ("out.png", "out.pt2", "out.onnx", "out.npz", "out.pdf", "out", "folder/out.png"),
+    "config": ("config.toml", "deep.toml", "deep.json", "runs/RUN/run.json"), "to": ("file:shared", "file:new",
+               "package:folder", "hf:org/name", "folder", "."), "device": ("cpu", "cpu", "auto", "cuda", "mps"),
+    "distance": WEIGHTS, "engine": ("local", "ray"), "searcher": ("tpe", "random", "grid"),
+    "recipe": ("default", "paper"), "preset": ("default", "paper"), "plugin": ("mlp", "cnn", "builtin"),
+    "resources": ("cpus=1", "cpus=2,gpus=0.5", "memory=4e9"), "port": ("0", "99999", "-1"),
+    "kinds": ("data", "weights", "features", "packs"), "ids": ("0", "abc"), "source": ("photos", "image.png"),
+    "max_size": ("0", "5GB", "1e999GB", "-1MB", "nanGB"), "host": ("127.0.0.1", "localhost"),
+}  # fmt: skip
+LONG = {("train",), ("tune",), ("sweep",), ("tensorboard",), ("features", "compute"), ("publish",)}
+RARE = {("doctor",): 0.03, ("plugin", "check"): 0.2, ("export",): 0.3, ("tensorboard",): 0.1,
+        ("tune",): 0.5, ("compare",): 0.5, ("report",): 0.3}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    path: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        return (*self.path, *self.arguments)
+
+    @property
+    def trains(self) -> bool:
+        return self.path in LONG
+
+
+def commands() -> dict[tuple[str, ...], click.Command]:
+    """Every command that can be called, those of plugins too."""
+    from zoo_core.cli.main import cli
+    from zoo_core.cli.plugin_commands import labelled
+    from zoo_core.spec.commands import COMMANDS
+
+    context = click.Context(cli)
+    top = {name: cli.get_command(context, name) for name in (*COMMANDS, *labelled())}
+    return dict(_leaves((), top))
+
+
+def _leaves(path: tuple[str, ...], found: Any) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in found.items():
+        if isinstance(command, click.Group):
+            yield from _leaves((*path, name), command.commands)
+            if not command.invoke_without_command:
+                continue
+        yield (*path, name), command
+
+
+def drawn(draws: random.Random, known: dict[tuple[str, ...], click.Command]) -> Call:
+    """A command line: some options and arguments of a command, each with some word."""
+    path = draws.choices(list(known), [RARE.get(one, 1.0) for one in known])[0]
+    options, arguments = [], []
+    params = [one for one in known[path].params if one.name not in ("help", "debug")]
+    share = min(0.6, 3 / max(1, len(params)))
+    for param in params:
+        if isinstance(param, click.Argument):
+            count = 1 if param.nargs == 1 else draws.choice((1, 1, 1, 2, 3))
+            arguments += [_word(param, draws) for _ in range(count * (draws.random() < 0.93))]
+            continue
+        needed = param.required or (path[-1] == "clear" and param.name == "yes")
+        for _ in range((draws.random() < share or needed) + (param.multiple and draws.random() < 0.2)):
+            name = draws.choice([*param.opts, *param.secondary_opts])
+            if param.is_flag:  # type: ignore[attr-defined]
+                options.append([name])
+            elif name.startswith("--") and draws.random() < 0.5:
+                options.append([f"{name}={_word(param, draws)}"])
+            else:
+                options.append([name, _word(param, draws)])
+    if draws.random() < 0.02:
+        options.append([draws.choice(("--no-such-option", "-x", "--help", "--", "-"))])
+    draws.shuffle(options)
+    words = [word for option in options for word in option]
+    words = [*arguments, *words] if draws.random() < 0.7 else [*words, *arguments]
+    return Call(path, tuple([*words, *_bounds(path, words, draws)]))
+
+
+def _bounds(path: tuple[str, ...], words: list[str], draws: random.Random) -> list[str]:
+    """What keeps a training short; now and then it is as long as the words say, until a Ctrl-C."""
+    if path not in (("train",), ("tune",), ("sweep",), ("features", "compute")):
+        return ["--port", "0"] if path == ("tensorboard",) else []
+    bounds = ["--set", "data.train_size=32", "--set", "data.test_size=16"]
+    text = " ".join(words)
+    if "--dataset" not in text:
+        bounds += ["--dataset", "synthetic"]
+    if "--epochs" not in text and "epochs=" not in text and path[0] != "features":
+        bounds += ["--epochs", "1"]
+    if path == ("tune",) and "--trials" not in text:
+        bounds += ["--trials", "2"]
+    return bounds if draws.random() < 0.9 and "--resume" not in text else []
+
+
+def _word(param: click.Parameter, draws: random.Random) -> str:
+    """A word for a parameter: one that fits, or any."""
+    names = [str(param.name), *(option.lstrip("-") for option in param.opts)]
+    fitting = next((FITTING[name] for name in names if name in FITTING), ())
+    if isinstance(param.type, click.Choice):
+        fitting = tuple(map(str, param.type.choices))
+    elif param.type.name.startswith(("integer", "float")):
+        fitting = ("0", "1", "2", "3", "0.5", "7")
+    elif "--set" in param.opts or param.name == "space":
+        key = draws.choice(SETTINGS) if draws.random() < 0.9 else draws.choice(NASTY)
+        value = draws.choice(VALUES) if draws.random() < 0.5 else draws.choice(NASTY)
+        start = draws.choice(("log:", "choice:", "uniform:", "")) * (param.name == "space")
+        return f"{key}={start}{value}"
+    if fitting and draws.random() < 0.6:
+        return draws.choice(fitting)
+    return draws.choice(NASTY)
+
+
+@dataclass
+class Calls:
+    """The campaign; `attempt` makes one call."""
+
+    folder: Path
+    heavy: bool = True  # with torch
+    sabotage: Callable[[], object] | None = None  # for tests: called in every child
+
+    def __enter__(self) -> Calls:
+        forks.prepare_process()
+        forks.load_zoo(self.heavy)
+        self._home, self._stage = self.folder / "home", self.folder / "stage"
+        self._here = self._stage / "here"  # with room around it: `..` is still ours
+        scenes.copy(self._made(), self._home)
+        self._known = commands()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _made(self) -> Path:
+        """A home with two runs, published weights, and files that are none."""
+        here = self._here
+        scenes.make_home(here)
+        for image in sorted((here / "photos").rglob("*.png"))[6:]:
+            image.unlink()
+        env = scenes.environment(here)
+        publish = ("publish", "latest", "--tag", "called", "--to", "file:shared")
+        lines = [("train", "fcn_numpy", *TRAIN), *[MLP] * self.heavy, publish]
+        lines += [("predict", "latest", "image.png"), ("list", "--weights"), ("data", "list")]
+        forks.warm(lines, here, env)
+        run = sorted(here.glob("runs/*"))[-1]  # mlp, after fcn_numpy
+        shutil.copy(run / "model.safetensors", here / "model.safetensors")
+        self._run = run.name
+        draws = random.Random(0)
+        for name in ("noise.png", "noise.json", "noise.safetensors"):
+            (here / name).write_bytes(draws.randbytes(3000))
+        (here / "deep.json").write_text("[" * 100_000)
+        (here / "deep.toml").write_text("x = " + "[" * 100_000)
+        (here / "config.toml").write_text('model = "mlp"\ndataset = "synthetic"\n[settings]\nlr = 0.1\n')
+        (here / "text.csv").write_text("image,label\nphotos/a/0.png,x\nphotos/b/1.png,y\n\x1b[31m,z\n")
+        (here / "secret").write_text("not readable")
+        (here / "secret").chmod(0)
+        (here / "folder").mkdir()
+        for name in ("empty", "empty.png"):
+            (here / name).touch()
+        (here / "loop").symlink_to("loop")
+        (here / "dangling").symlink_to("nowhere")
+        return self._stage
+
+    def draw(self, seed: int, number: int) -> list[str]:
+        """A command line; RUN stands for the name of the newest run, which is never the same."""
+        return list(drawn(random.Random(f"{seed} {number}"), self._known).line)
+
+    def attempt(self, subject: list[str]) -> tuple[int, str]:
+        """Make a call: one, and what did not hold, "" if all did."""
+        words = tuple(word.replace("RUN", self._run) for word in subject)
+        path = max((one for one in self._known if one == words[: len(one)]), key=len)
+        problem = self.judge(Call(path, words[len(path) :]))
+        shown = " ".join(word if len(word) < 80 else f"{word[:30]}...({len(word)})" for word in words)
+        return 1, f"zoo {shown}: {problem}" if problem else ""
+
+    def judge(self, call: Call) -> str:
+        scenes.copy(self._home, self._stage)
+        for name in ("pipe", "pipe.png"):
+            os.mkfifo(self._here / name)
+        before = scenes.around(self._stage)
+        watched = self.folder / "outside"
+        watched.write_bytes(b"")
+        prepared = Watch(self._stage, watched, PATIENCE if call.trains else 0, self.sabotage)
+        ended = forks.call(
+            call.line, self._here, env=scenes.environment(self._here), seconds=SECONDS,
+            memory=MEMORY, before=prepared,
+        )  # fmt: skip
+        if outside := watched.read_text(errors="backslashreplace"):
+            return f"written outside: {outside.splitlines()[0]}"
+        watched.unlink()
+        if before != scenes.around(self._stage):
+            return "something beside its folder changed"
+        return self._verdict(call, ended)
+
+    def _verdict(self, call: Call, ended: forks.Ended) -> str:
+        both = ended.out + ended.err
+        errors = sorted((self._here / "cache" / "errors").glob("*.txt"))
+        if errors:
+            last = errors[-1].read_text("utf-8", "replace")
+            return f"an unexpected error: {last[-700:]}"
+        if ended.overdue or ended.code not in CODES or "Traceback (most recent" in both:
+            return str(ended)
+        if ended.code in (1, 2) and not ended.err.strip() and not ended.out.strip():
+            return f"no word about what is wrong: {ended}"
+        if any(sign in both for sign in ESCAPES):
+            return f"signs that steer a terminal: {ended}"
+        if "--json" in call.arguments and "--" not in call.arguments and not ended.code:
+            if "--help" in call.arguments or "-h" in call.arguments:
+                return ""
+            try:
+                json.loads(ended.out)
+            except ValueError:
+                return f"not one JSON document: {ended}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Called in the child: notes what it writes outside of a folder, and presses Ctrl-C."""
+
+    folder: Path
+    notes: Path
+    patience: float
+    sabotage: Callable[[], object] | None
+
+    def __call__(self) -> None:
+        from fixtures.kills import EVENTS
+
+        own = str(self.folder)
+        log = os.open(self.notes, os.O_WRONLY | os.O_APPEND)
+
+        def watch(event: str, arguments: tuple[Any, ...]) -> None:
+            writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & 3
+            if not writes and event not in EVENTS or not isinstance(arguments[0], str | bytes):
+                return
+            path = os.path.realpath(os.fsdecode(arguments[0]))
+            if not path.startswith((own, "/dev/", "/proc/")):
+                os.write(log, f"{event} {path}\n".encode(errors="backslashreplace"))
+
+        sys.addaudithook(watch)
+        if self.patience:
+            signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+            signal.setitimer(signal.ITIMER_REAL, self.patience, self.patience)
+        if self.sabotage:
+            self.sabotage()
