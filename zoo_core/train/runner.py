@@ -26,7 +26,7 @@ from zoo_core.io.errors import (
 from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
-from zoo_core.runs.run import FULL, Run, new_run, runs_root
+from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores, reading
 from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.recipe import Recipe
