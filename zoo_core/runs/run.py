@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from zoo_core.io.console import say, typed
 from zoo_core.io.documents import read_document, read_lines, write_document
-from zoo_core.io.errors import UnknownName, UsageError, ZooError, did_you_mean, os_errors
+from zoo_core.io.errors import FULL, UnknownName, UsageError, ZooError, did_you_mean, os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.io.locks import lock_file
 from zoo_core.io.process import process
@@ -35,7 +35,6 @@ from zoo_core.runs.schema import Line, RunDocument, SearchDocument, TrialLine
 
 FORMAT = 1
 # What the system says where there is no room; Windows has no quota.
-FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 class Inside:

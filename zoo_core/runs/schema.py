@@ -41,7 +41,7 @@ class Data(Struct):
 class Scores(Struct):
     loss: Number = None
     accuracy: Number = None
-    per_class: dict[str, Number] | None = None
+    per_class: dict[str, float | dict[str, Number] | None] | None = None
     confusion: list[list[Count]] | None = None
 
 
