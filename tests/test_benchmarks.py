@@ -25,6 +25,7 @@ SMALL = {
 }
 LONG = {
     "busy",
+    "loader",
     "packs",
     "startup",
     "train_vs_notebook",

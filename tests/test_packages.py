@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from support import ROOT, environment
+from support import ROOT, build_wheels, environment
 
 from zoo_core.testing.package import check_folder
 
@@ -17,16 +17,6 @@ EXAMPLE = EXAMPLES / "zoo-mixer"
 ENGINE = EXAMPLES / "zoo-ssh"
 TASK = EXAMPLES / "zoo-rotation"
 TRAINERS = [EXAMPLES / "zoo-knn", EXAMPLES / "zoo-sklearn"]
-
-
-# What `uv build --wheel` asks of the packages' build backend, of all of them in one process.
-BUILD = """
-import os, sys
-from hatchling.build import build_wheel
-for package in sys.argv[2:]:
-    os.chdir(package)
-    build_wheel(sys.argv[1])
-"""
 
 
 def uv(*arguments: object) -> None:
@@ -44,10 +34,8 @@ def uv(*arguments: object) -> None:
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Every package of this repository, built as it would be for publishing."""
     folder = tmp_path_factory.mktemp("wheels")
-    packages = (ROOT, *PLUGINS, EXAMPLE, ENGINE, *TRAINERS)
-    command = [sys.executable, "-c", BUILD, folder, *packages]
-    subprocess.run(command, check=True, capture_output=True, env=environment())
-    return {wheel.name.partition("-")[0]: wheel for wheel in folder.glob("*.whl")}
+    built = build_wheels(folder, (ROOT, *PLUGINS, EXAMPLE, ENGINE, *TRAINERS))
+    return {wheel.name.partition("-")[0]: wheel for wheel in built}
 
 
 class Venv:

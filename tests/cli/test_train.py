@@ -81,7 +81,11 @@ def test_train_evaluate_predict_and_train_the_same_again(zoo_here, json_here, tm
 
 @pytest.mark.parametrize(
     ("model", "number", "status"),
-    [("mlp", signal.SIGINT, 130), ("fcn_numpy", signal.SIGTERM, 143)],
+    [
+        ("fcn_numpy", signal.SIGINT, 130),
+        ("fcn_numpy", signal.SIGTERM, 143),
+        pytest.param("mlp", signal.SIGINT, 130, marks=pytest.mark.slow),
+    ],
 )
 def test_the_first_signal_saves_and_says_how_to_resume(tmp_path, model, number, status):
     process = start(tmp_path, model, *SMALL, "--epochs", "4000", "--no-report")

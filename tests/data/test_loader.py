@@ -265,8 +265,15 @@ def test_numpy_batches_never_import_torch():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("augment", [(), ("flip", "crop:4")], ids=["plain", "flip and crop"])
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize(
+    ("backend", "augment"),
+    [
+        ("numpy", ()),
+        ("numpy", ("flip", "crop:4")),
+        ("torch", ("flip", "crop:4")),
+        pytest.param("torch", (), marks=pytest.mark.slow),
+    ],
+)
 def test_an_epoch_needs_no_copy_of_the_pictures(backend, augment):
     growth, size, batch = run(f"""
         import json, pathlib

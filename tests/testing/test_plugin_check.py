@@ -109,6 +109,7 @@ def test_a_name_that_cannot_be_one_writes_nothing(zoo_here, tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_each_mistake_in_a_network_is_found_and_explained(new):
     """Several mistakes in one package: each has its own finding, unless one depends on another."""
     folder = new("bad")
