@@ -185,7 +185,8 @@ def packing(name: str, folder: Path, rounds: int) -> Ratios:
     share = best["packing"] / best["decode and resize"]
     print(f"  packing {len(files):,} files: {best['packing']:,.0f} images a second,")
     costs = used["decode and resize"] / used["packing"]
-    print(f"  {share:.0%} of decoding and resizing alone; {costs:.0%} by processor time", flush=True)
+    alone = f"{share:.0%} of decoding and resizing alone"
+    print(f"  {alone}; {costs:.0%} by processor time", flush=True)
     return [("packing, {} x {}".format(*SHAPES[name]), "0.80", share)]
 
 
