@@ -1,13 +1,15 @@
 """Memory and sharing of a pack that is larger than the memory should be, in one run.
 
-    python benchmarks/packs.py [--images 200000] [--steps 200] [--features 5000]
+    python benchmarks/packs.py [--images 200000] [--steps 200] [--features 5000] [--folder FOLDER]
 
 CIFAR-10, enlarged to 224 pixels by a reader, is packed; an mlp with two hidden layers of 64 trains
 on it, is evaluated, and a small backbone gives features. Each part is a process of its own; printed
 is the largest RssAnon of each: the memory that the system cannot take back, without pages of files.
 Then two processes map the pack, and smaps tells what they share. Random images stand in for
-CIFAR-10 where it is not in the cache. 200,000 images take 30 GB of disk, in the folder that TMPDIR
-names.
+CIFAR-10 where it is not in the cache. 200,000 images take 30 GB of disk, below --folder, and about
+a quarter of an hour. Killed, the same command with the same --folder goes on: the pack with its
+next block, and then with the parts that have no figures yet. Without --folder all of it is
+temporary.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +31,8 @@ import numpy as np
 from PIL import Image
 
 SIZE = 224
+SPARE = 2 << 30  # bytes of disk that stay free
+LOOKED_AT = 20_000  # images of which both processes take every byte from the map
 PARTS = ("pack", "train", "evaluate", "features")
 
 
@@ -80,7 +85,9 @@ def train(data: Any, steps: int) -> None:
     subset = min(1.0, steps * 128 / len(data.train))
     recipe = Recipe(epochs=1, batch_size=128, lr=1e-4, subset=subset, model={"hidden": [64, 64]})
     job = build_job(registry().models.get("mlp"), recipe, data, Display(quiet=True))
-    run = new_run(Path(os.environ["ZOO_CACHE"]) / "runs", "mlp", "enlarged")
+    runs = Path(os.environ["ZOO_CACHE"]) / "runs"
+    shutil.rmtree(runs, ignore_errors=True)  # one that was killed; there are no figures of it
+    run = new_run(runs, "mlp", "enlarged")
     execute(begin_run(job, run, recipe_name="", command=""))
 
 
@@ -147,9 +154,9 @@ def work(options: argparse.Namespace) -> None:
 
 
 def hold(options: argparse.Namespace) -> None:
-    """Map the pack, look at every image and say so; then, when both have, say what smaps says."""
+    """Map the pack, look at many images and say so; then, when both have, say what smaps says."""
     images = enlarged(options.images).train.images
-    for start in range(0, len(images), 256):
+    for start in range(0, min(len(images), LOOKED_AT), 256):
         images[start : start + 256].max()
     print("ready", flush=True)
     sys.stdin.readline()
@@ -169,35 +176,55 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=200_000)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--features", type=int, default=5000)
+    parser.add_argument("--folder", type=Path, help="where the pack is made, and kept")
     parser.add_argument("--part", choices=[*PARTS, "map"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
         return hold(options) if options.part == "map" else work(options)
     if not Path("/proc/self/smaps").exists():
         return print("0 figures: this system has no /proc/self/smaps")
-    small = small_images()
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(Path(folder) / "small.npy", small)
-        how = [f"--{name}={getattr(options, name)}" for name in ("images", "steps", "features")]
-        again, env = [sys.executable, __file__, *how, "--part"], {**os.environ, "ZOO_CACHE": folder}
-        print(
-            f"{options.images:,} images, {options.images * SIZE * SIZE * 3 / 1e9:.1f} GB of pixels"
-        )
-        for part in PARTS:
-            said = json.loads(subprocess.check_output([*again, part], text=True, env=env))
-            print(f"  {part:10s}RssAnon {said['anon'] / 1e9:6.2f} GB{said['seconds']:8.1f} s")
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        both = [subprocess.Popen([*again, "map"], env=env, **pipes) for _ in range(2)]
-        lines = [process.stdout.readline() for process in both]  # type: ignore[union-attr]
-        for process in both:
-            process.stdin.write("\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-        lines = [process.stdout.readline() for process in both]  # type: ignore[union-attr]
-        for process in both:
-            process.communicate("\n")
-        for number, line in enumerate(lines, 1):
-            kinds = (f"{name} {value / 1e9:.2f} GB" for name, value in json.loads(line).items())
-            print(f"  process {number} of 2 that map the pack: {', '.join(kinds)}")
+    with tempfile.TemporaryDirectory() as temporary:
+        measure((options.folder or Path(temporary)).absolute(), options)
+
+
+def measure(folder: Path, options: argparse.Namespace) -> None:
+    """Every part in a process of its own; what was measured is kept in figures.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    room = options.images * SIZE * SIZE * 3
+    kept = sum(512 * path.stat().st_blocks for path in folder.glob("packs/*"))
+    if (free := shutil.disk_usage(folder).free - SPARE) < room - kept:
+        most = (free + kept) // (SIZE * SIZE * 3)
+        sys.exit(f"{folder} has no room for {room / 1e9:.1f} GB: --images {max(0, most)} would fit")
+    if not (folder / "small.npy").exists():
+        images = small_images()
+        with (folder / "small.tmp").open("wb") as file:
+            np.save(file, images)
+        (folder / "small.tmp").replace(folder / "small.npy")
+    how = [f"--{name}={getattr(options, name)}" for name in ("images", "steps", "features")]
+    again, env = [sys.executable, __file__, *how, "--part"], os.environ | {"ZOO_CACHE": str(folder)}
+    print(f"{options.images:,} images, {room / 1e9:.1f} GB of pixels")
+    figures = folder / "figures.json"
+    known = json.loads(figures.read_text()) if figures.exists() else {}
+    done = known.setdefault(" ".join(how), {})
+    for part in PARTS:
+        if part not in done:
+            done[part] = json.loads(subprocess.check_output([*again, part], text=True, env=env))
+            figures.write_text(json.dumps(known))
+        seconds, anon = done[part]["seconds"], done[part]["anon"] / 1e9
+        print(f"  {part:10s}RssAnon {anon:6.2f} GB{seconds:8.1f} s", flush=True)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([*again, "map"], env=env, **pipes) for _ in range(2)]
+    for process in both:
+        process.stdout.readline()  # type: ignore[union-attr]
+    for process in both:
+        process.stdin.write("\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+    lines = [process.stdout.readline() for process in both]  # type: ignore[union-attr]
+    for process in both:
+        process.communicate("\n")
+    for number, line in enumerate(lines, 1):
+        kinds = (f"{name} {value / 1e9:.2f} GB" for name, value in json.loads(line).items())
+        print(f"  process {number} of 2 that map the pack: {', '.join(kinds)}")
 
 
 if __name__ == "__main__":

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import print_table as print_table
     from zoo_core.data.datasets import read_originals as read_originals
     from zoo_core.data.features import FeatureFile as FeatureFile
-    from zoo_core.data.features import export_features as export_features
-    from zoo_core.data.features import find_features as find_features
     from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.loader import Loader as Loader
     from zoo_core.data.sheets import write_sheet as write_sheet

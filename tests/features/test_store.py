@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from zoo_frozen.command import beyond
+from zoo_frozen.kept import find_features
 
 from zoo_core.data import features as store
 from zoo_core.data.dataset import Split
@@ -155,7 +156,7 @@ def test_what_was_not_used_for_longest_goes_first():
 
 def test_features_are_found_by_the_beginning_of_their_id():
     fill(place_of())
-    assert store.find_features(KEY.digest[:6]).path == place_of().path
-    assert store.find_features(place_of().path.name).path == place_of().path
+    assert find_features(KEY.digest[:6]).path == place_of().path
+    assert find_features(place_of().path.name).path == place_of().path
     with pytest.raises(UsageError, match="there are no features 'zz'"):
-        store.find_features("zz")
+        find_features("zz")

@@ -20,8 +20,8 @@ from zoo_core.data.dataset import Split
 from zoo_core.io import tensors
 from zoo_core.io.blocks import BlockStore, Layout, Progress, kept_stores
 from zoo_core.io.documents import document_digest, strict_loads
-from zoo_core.io.errors import DataError, UnknownName, UsageError, os_errors
-from zoo_core.io.files import atomic_write, cache_dir
+from zoo_core.io.errors import DataError
+from zoo_core.io.files import cache_dir
 
 KEY_FORMAT = 1  # of the files; also raised when `Preprocess` begins to compute something else
 FEATURE_DTYPES = ("float16", "float32")
@@ -130,46 +130,3 @@ class FeatureFile(BlockStore):
 def kept_features() -> list[FeatureFile]:
     """All features in the cache, complete or not; those that were used last come first."""
     return [FeatureFile(store.path) for store in kept_stores(cache_dir("features"), SUFFIX)]
-
-
-def find_features(reference: str) -> FeatureFile:
-    """By id, by the beginning of it, or by the name of the file."""
-    files, name = kept_features(), Path(reference).name
-    named = [file for file in files if name in (file.path.name, file.path.stem)]
-    found = named or [file for file in files if file.id.startswith(reference)]
-    if len(found) > 1:
-        raise UsageError(f"{reference!r} is ambiguous: {' or '.join(file.id for file in found)}")
-    if not found:
-        raise UnknownName(f"there are no features {reference!r}", "zoo features list shows them")
-    return found[0]
-
-
-def export_features(files: Sequence[FeatureFile], path: Path) -> dict[str, tuple[int, ...]]:
-    """Write features as float32 and their labels for other programs; give the shapes by name."""
-    arrays: dict[str, np.ndarray] = {}
-    classes: set[tuple[str, ...]] = set()
-    for file in files:
-        features = file.load()
-        if features is None:
-            hint = "zoo features compute continues it"
-            raise UsageError(f"{file.path.stem} is not complete yet", hint)
-        key = features.progress.key
-        name = key["split"] if key["view"] == "plain" else f"{key['split']}_{key['view']}"
-        if f"{name}_features" in arrays:
-            hint = "write them to a file of their own"
-            raise UsageError(f"two of these are {name} features", hint)
-        arrays[f"{name}_features"] = features.array.astype(np.float32)
-        if features.labels is not None:
-            arrays[f"{name}_labels"] = features.labels
-        classes.add(tuple(features.progress.about["classes"]))
-    if len(classes) > 1:
-        raise UsageError("these are features of datasets with different classes")
-    names = list(classes.pop())
-    with os_errors(f"{path} could not be written"):
-        if path.suffix == SUFFIX:
-            tensors.write(path, arrays, json.dumps({"classes": names}))
-        else:
-            named: dict[str, Any] = {"classes": np.array(names, dtype=np.str_), **arrays}
-            with atomic_write(path) as temporary, temporary.open("wb") as stream:
-                np.savez(stream, **named)
-    return {name: array.shape for name, array in arrays.items()}

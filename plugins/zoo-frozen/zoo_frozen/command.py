@@ -13,6 +13,7 @@ import click
 
 import zoo
 from zoo import kit
+from zoo_frozen.kept import export_features, find_features
 
 SHOWN = 8  # letters of a digest
 LOOKS = ("dataset", "split", "view", "backbone", "stored", "pixels", "dtype")  # of a row
@@ -74,7 +75,7 @@ def info(id_: str) -> kit.Answer:
     Example:
       zoo features info 252cd8
     """
-    file = kit.find_features(id_)
+    file = find_features(id_)
     progress = file.progress()
     if progress is None:
         raise zoo.DataError(f"{file.record} cannot be read", f"zoo features remove {file.id}")
@@ -108,7 +109,7 @@ def verify(ids: tuple[str, ...]) -> kit.Answer:
       zoo features verify 252cd8     without an ID all of them
     """
     rows = []
-    for file in [kit.find_features(id_) for id_ in ids] if ids else kit.kept_features():
+    for file in [find_features(id_) for id_ in ids] if ids else kit.kept_features():
         try:
             state, sound = file.verify(), True
         except zoo.DataError as error:
@@ -132,7 +133,7 @@ def remove(ids: tuple[str, ...], max_size: str) -> kit.Answer:
     """
     if bool(ids) == bool(max_size):
         raise click.UsageError("say which: ID..., or --max-size")
-    files = beyond(parse_size(max_size)) if max_size else [kit.find_features(id_) for id_ in ids]
+    files = beyond(parse_size(max_size)) if max_size else [find_features(id_) for id_ in ids]
     removed = [(file, file.remove()) for file in files]
     rows = [{"id": file.id, "bytes": used, "path": file.path} for file, used in removed]
     lines = [f"{file.id}: deleted, {kit.size(used)}" for file, used in removed]
@@ -180,7 +181,7 @@ def export(ids: tuple[str, ...], output: Path) -> kit.Answer:
     Example:
       zoo features export 252cd8 9f01ab -o cifar10.safetensors
     """
-    shapes = kit.export_features([kit.find_features(id_) for id_ in ids], output)
+    shapes = export_features([find_features(id_) for id_ in ids], output)
     used = output.stat().st_size
     lines = [f"{name}  {' x '.join(map(str, shape))}" for name, shape in shapes.items()]
     lines.append(f"{output}  {kit.size(used)}")
