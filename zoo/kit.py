@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from zoo_core.io.targets import describe as describe
     from zoo_core.io.targets import missing_dependency as missing_dependency
     from zoo_core.io.targets import resolve as resolve
+    from zoo_core.runs.leftovers import all_leftovers as all_leftovers
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.spec.settings import parse_settings as parse_settings

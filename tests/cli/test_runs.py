@@ -89,9 +89,12 @@ def test_runs_are_removed_when_asked(zoo_command, zoo_here, tmp_path):
     assert deleted == [f"Deleted runs/{name}" for name in (run.name, other.name)]
     assert list(root.iterdir()) == []
     running = make_run(root, model="going", done=1, status="running")
-    done = zoo_here("runs", "remove", "latest", "--yes", status=2)
-    assert "is still running" in done.stderr
+    with running.locked():
+        done = zoo_here("runs", "remove", "latest", "--yes", status=2)
+    assert f"another process is working on runs/{running.name}" in done.stderr
     assert running.path.exists()
+    zoo_here("runs", "remove", "latest", "--yes")  # killed: it says running, and nobody works on it
+    assert not running.path.exists()
 
 
 def test_searches_are_listed_with_trials_status_and_best(zoo_here, tmp_path):
@@ -157,8 +160,9 @@ def test_a_search_is_removed_with_its_size_and_no_other_is_suggested(
     assert run.path.exists() and not search.path.exists()
     refused = zoo_here("runs", "remove", search.name, "--yes", status=2)
     assert f"there is no run or search '{search.name}'" in refused.stderr
-    make_search(root, status="running")
-    assert "is still running" in zoo_here("runs", "remove", "latest", "--yes", status=2).stderr
+    with make_search(root, status="running").locked():
+        refused = zoo_here("runs", "remove", "latest", "--yes", status=2)
+    assert "another process is working on" in refused.stderr
     assert "Usage: zoo runs remove [OPTIONS] RUN..." in zoo_here("runs", "remove", "-h").stdout
 
 

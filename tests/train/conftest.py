@@ -33,8 +33,8 @@ def make_job(tmp_path: Path) -> Callable[..., Any]:
         recipe = override(zoo.Recipe(), {**small, **settings})
         data = open_dataset("synthetic", **recipe.data)
         config, preprocess = fit_to_data(entry, recipe, data)
-        run = new_run(tmp_path / "runs", entry.name, data.name)
-        run.write({"format": 1, "status": "running"})
+        with new_run(tmp_path / "runs", entry.name, data.name) as run:
+            run.write({"format": 1, "status": "running"})
         return Job(
             entry, trainer_of(entry), config, data, data.parts(recipe), recipe, preprocess,
             Events(display.warn), display, "cpu", run=run,

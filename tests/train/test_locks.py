@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -48,6 +49,19 @@ def run(tmp_path, monkeypatch) -> Run:
 
 def resume(run: Run):
     return runner.resume(str(run.path), quiet=True)
+
+
+@pytest.mark.parametrize("change", [{"epoch": 11}, {"batch": 1}, {"learner": None}])
+def test_a_checkpoint_edited_by_hand_never_leads_to_other_weights(run, tmp_path, change):
+    whole = runner.train(
+        "fcn_numpy", "synthetic", settings=SETTINGS, runs=tmp_path / "whole", quiet=True
+    )
+    (path,) = run.checkpoints.glob("*.json")
+    record = json.loads(path.read_text())
+    for name, value in change.items():
+        record["values"].pop(name) if value is None else record["values"].update({name: value})
+    path.write_text(json.dumps(record))
+    assert resume(run).run.model_file.read_bytes() == whole.run.model_file.read_bytes()
 
 
 def test_a_run_that_another_resume_completed_meanwhile_stays_as_it_is(run, monkeypatch):

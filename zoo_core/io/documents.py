@@ -15,7 +15,7 @@ from zoo_core.io.files import atomic_write, read_bytes
 LARGEST = 64 << 20  # bytes; a run with 1,000 classes and their confusion matrix has 13 MB
 
 
-def read_document(path: Path, format: int, schema: Any = dict) -> dict[str, Any]:
+def read_document(path: Path, format: int, schema: Any = None) -> dict[str, Any]:
     """The JSON object in a file, whose key `format` must be this number.
 
     FileNotFoundError where there is no file; ZooError for everything else that can be wrong.
@@ -24,7 +24,8 @@ def read_document(path: Path, format: int, schema: Any = dict) -> dict[str, Any]
     document = read_json(path)
     if not isinstance(document, dict) or document.get("format") != format:
         raise ZooError(f"{path} is not in a format that this zoo knows")
-    conform(document, schema, str(path))
+    if schema:
+        conform(document, schema, str(path))
     return document
 
 
@@ -50,7 +51,7 @@ def read_lines(path: Path, schema: Any, *, cut: bool = False) -> list[dict[str, 
         try:
             line = loads(text)
         except ValueError as error:
-            if cut and number == len(texts):
+            if cut and number == len(texts) and isinstance(error, json.JSONDecodeError):
                 break
             raise ZooError(f"{name} is damaged: {error}") from error
         lines.append(conform(line, schema, name))
@@ -77,7 +78,7 @@ def _bounded(path: Path) -> bytes:
 def loads(data: bytes) -> Any:
     """JSON, with NaN; whatever is wrong with it is a ValueError."""
     try:
-        return json.loads(data)
+        return json.loads(data.decode("utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

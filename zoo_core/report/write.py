@@ -56,7 +56,7 @@ def build_report(run: Run, dataset: Dataset | None = None) -> Report:
     """As write_report; `dataset` is the run's own, or opened from the cache if it is None."""
     facts = read_facts(run)
     path = run.path / "report.md"
-    with os_errors(f"{path} could not be written"):
+    with reading(run), os_errors(f"{path} could not be written"):
         drawn = Plotter(facts, dataset).draw_all()
         with atomic_write(path) as temporary:
             temporary.write_text(markdown(facts, drawn), encoding="utf-8")

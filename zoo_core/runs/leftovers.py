@@ -20,7 +20,7 @@ from zoo_core.io.errors import ZooError
 from zoo_core.io.files import cache_root, user_manifest
 from zoo_core.io.locks import is_dead, lock_file, remove_dead
 
-LOCK, RUN, SEARCH, CHECKPOINTS = ".lock", "run.json", "search.json", "checkpoints"
+LOCK = ".lock"  # in the folder of a run or a search
 
 # The names that io/files.py, io/blocks.py and LOCK give to what lasts as long as its process; in
 # parentheses what that process works on.
@@ -65,9 +65,9 @@ def leftover(path: Path) -> str:
 
 def _of_run(path: Path) -> str:
     """What is left over of a run, if nobody works on it."""
-    if path.name == CHECKPOINTS:
+    if path.name == "checkpoints":
         with suppress(OSError, ValueError, AttributeError, RecursionError):
-            document = json.loads((path.parent / RUN).read_bytes())
+            document = json.loads((path.parent / "run.json").read_bytes())
             return COMPLETE if document.get("status") == "complete" else ""
     elif BEGUN.fullmatch(path.name) and path.is_dir():
         return EMPTY if all(map(_brief, path.iterdir())) else ""

@@ -22,15 +22,7 @@ from zoo_core.io.files import atomic_write
 from zoo_core.io.locks import lock_file
 from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed
-from zoo_core.runs.leftovers import (
-    CHECKPOINTS,
-    LOCK,
-    RUN,
-    SEARCH,
-    Leftover,
-    find_leftovers,
-    leftover,
-)
+from zoo_core.runs.leftovers import LOCK, Leftover, find_leftovers, leftover
 from zoo_core.runs.schema import Line, RunDocument, SearchDocument, TrialLine
 
 FORMAT = 1
@@ -54,7 +46,7 @@ class Directory:
     path: Path
     kind: ClassVar[str]  # in words: "run"
     document: ClassVar[str]  # the file's name
-    schema: ClassVar[type]  # of what it says
+    _schema: ClassVar[type]  # of what it says
 
     @property
     def name(self) -> str:
@@ -67,7 +59,7 @@ class Directory:
     def read(self) -> dict[str, Any]:
         """The document, or a sentence about what is wrong with it."""
         try:
-            return read_document(self.settings_file, FORMAT, self.schema)
+            return read_document(self.settings_file, FORMAT, self._schema)
         except FileNotFoundError:
             raise ZooError(f"{self.path} is not a {self.kind}: it has no {self.document}") from None
 
@@ -150,12 +142,12 @@ class Run(Directory, Displayed):
     """
 
     kind: ClassVar[str] = "run"
-    document: ClassVar[str] = RUN
-    schema: ClassVar[type] = RunDocument
+    document: ClassVar[str] = "run.json"
+    _schema: ClassVar[type] = RunDocument
     _html = "zoo_core.report.notebook:run_html"
 
     metrics_file = Inside("metrics.jsonl")  # one line an epoch
-    checkpoints = Inside(CHECKPOINTS)  # what a resume needs; removed when the run is complete
+    checkpoints = Inside("checkpoints")  # what a resume needs; removed when the run is complete
     model_file = Inside("model.safetensors")
     predictions_file = Inside("predictions.safetensors")  # of the test set, for the report
 
@@ -208,8 +200,8 @@ class SearchFolder(Directory):
     """The directory of a search or a sweep, for those that only look at it."""
 
     kind: ClassVar[str] = "search"
-    document: ClassVar[str] = SEARCH
-    schema: ClassVar[type] = SearchDocument
+    document: ClassVar[str] = "search.json"
+    _schema: ClassVar[type] = SearchDocument
 
     trials_file = Inside("trials.jsonl")  # one line for each trial that has ended
     best_file = Inside("best.toml")  # the best recipe, for zoo train --config

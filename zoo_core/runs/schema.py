@@ -25,15 +25,21 @@ class Model(Struct):
     task: Text | None = None
 
 
-class Data(Struct):
+class Data(Struct, kw_only=True):
+    """Of a search: the number of classes alone."""
+
     name: Text
-    reference: Text = ""
     digest: Text | None = None
-    options: Options | None = None
-    targets: Options | None = None
-    classes: Names | Count | None = None  # of a search their number
+    classes: Names | Count | None = None
     train: Count = 0
     validation: Count = 0
+
+
+class RunData(Data, kw_only=True):
+    reference: Text
+    classes: Names = []
+    options: Options | None = None
+    targets: Options | None = None
     test: Count = 0
     remarks: Names | None = None
 
@@ -79,7 +85,7 @@ class RunDocument(Struct):
 
     status: Status
     model: Model
-    dataset: Data
+    dataset: RunData
     recipe: Options
     preprocess: Options
     environment: Options
@@ -91,6 +97,13 @@ class RunDocument(Struct):
     created: Text | None = None
     command: str | None = None
     recipe_name: Text | None = None
+
+    def __post_init__(self) -> None:
+        result, classes = self.result or Result(), len(self.dataset.classes)
+        for scores in (result.train, result.validation, result.test):
+            rows = (scores and scores.confusion) or []
+            if rows and {len(rows), *map(len, rows)} != {classes}:
+                raise ValueError(f"its confusion matrix is not one of {classes} classes")
 
 
 class Plan(Struct):

@@ -73,7 +73,7 @@ def reading(run: Directory) -> Iterator[None]:
     """Whatever is wrong with the files of a run or search becomes a sentence."""
     try:
         yield
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise ZooError(f"the files in {run.path} are damaged: {describe(error)}") from error
 
 
