@@ -34,12 +34,14 @@ LONGEST = 2000  # letters of a line that somebody else wrote
 _shown = _quiet = False
 
 
-def plain(text: str) -> str:
-    """A text of strangers as people can read it: nothing in it moves the cursor or hides a part.
+def visible(text: str) -> str:
+    """A text of strangers for a file: nothing in it moves a cursor or hides a part."""
+    return UNPRINTABLE.sub(lambda m: m[0] if m[0] in "\n\t" else ascii(m[0])[1:-1], text)
 
-    Lines and tabs stay. A line that is too long is cut.
-    """
-    text = UNPRINTABLE.sub(lambda m: m[0] if m[0] in "\n\t" else ascii(m[0])[1:-1], text)
+
+def plain(text: str) -> str:
+    """The same for a terminal: lines and tabs stay, and a line that is too long is cut."""
+    text = visible(text)
     if len(text) > LONGEST:
         lines = (e if len(e) <= LONGEST else f"{e[:LONGEST]} ..." for e in text.split("\n"))
         text = "\n".join(lines)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zoo_core.io.console import duration, figure, label, size, typed
+from zoo_core.io.console import duration, figure, label, size, typed, visible
 from zoo_core.spec.answers import Targets
 from zoo_core.spec.settings import as_typed
 from zoo_core.weights.manifest import Weights, backbone_of
@@ -53,7 +53,7 @@ def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
     names = ", ".join((*weights.classes[:20], *["..."] * (len(weights.classes) > 20)))
     scores = {label(name): figure(name, value) for name, value in weights.metrics.items()}
     recipe = {name: as_typed(value) for name, value in weights.recipe.items()}
-    return f"""---
+    return visible(f"""---
 {_front(weights, kinds, split)}---
 
 # {weights.name}
@@ -87,7 +87,7 @@ $ pip install {weights.distribution}
 
 | recipe: {training["recipe_name"]} | |
 |---|---|
-{_rows(recipe)}"""
+{_rows(recipe)}""")
 
 
 def _front(weights: Weights, kinds: Sequence[str], split: str) -> str:

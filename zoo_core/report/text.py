@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.sheets import first_page
-from zoo_core.io.console import duration, figure, label, percent, typed
+from zoo_core.io.console import duration, figure, label, percent, typed, visible
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import SPLITS, Curves, Summary, class_scores, mixups, number
 from zoo_core.spec.answers import CLASS, CLASSES, Targets
@@ -98,7 +98,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
     for title, content in sections.items():
         if content:
             parts += [f"## {title}", *content]
-    return "\n\n".join(parts) + "\n"
+    return visible("\n\n".join(parts) + "\n")
 
 
 def opening(facts: Facts) -> list[str]:

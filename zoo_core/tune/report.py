@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import duration, figure, named, numeric, typed
+from zoo_core.io.console import duration, figure, named, numeric, typed, visible
 from zoo_core.io.engine import Piece
 from zoo_core.io.errors import UsageError, os_errors
 from zoo_core.io.files import atomic_write
@@ -245,7 +245,7 @@ def write_search_report(search: Search, plan: SearchPlan) -> Report:
             *recipe,
         ]
         with atomic_write(path) as temporary:
-            temporary.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+            temporary.write_text(visible("\n\n".join(parts) + "\n"), encoding="utf-8")
     return Report(path, [search.path / "pictures" / name for name in plots], [])
 
 
