@@ -1,6 +1,6 @@
 """Try to take the zoo down, for as long as you like, and count. See docs/reliability.md.
 
-    make campaign MINUTES=60 SEED=7 ONLY=kills,calls RECORD=1
+make campaign MINUTES=60 SEED=7 ONLY=kills,calls RECORD=1
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ SHARES = {"kills": 0.35, "calls": 0.2, "hub": 0.1, "plugins": 0.15, "mutations":
 EVERY = 15  # seconds between two lines of progress
 
 
-def campaign(name: str, seed: int, seconds: float) -> tuple[Tally, bool]:
-    """Run one campaign, with a line of progress now and then; whether it was not interrupted."""
+STOPPED: list[int] = []  # signals: a process that tries things has got them too, and ends
+
+
+def campaign(name: str, seed: int, seconds: float) -> Tally:
+    """Run one campaign, with a line of progress now and then."""
     total, shown = Tally(0, 0, []), time.monotonic()
     command = [sys.executable, "-m", "campaigns", "--worker", name, "--seed", str(seed)]
-    with tempfile.TemporaryDirectory(prefix=f"campaign-{name}-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=f"campaign-{name}-", ignore_cleanup_errors=True
+    ) as folder:
         command += ["--seconds", str(seconds), "--folder", f"{folder}/work"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        if STOPPED:
+            process.send_signal(signal.SIGINT)
         assert process.stdout
-        interrupted = False
-        while True:
-            try:
-                for line in process.stdout:
-                    one = Tally(**json.loads(line))
-                    total.tried += one.tried
-                    total.survived += one.survived
-                    total.failed += one.failed
-                    for problem in one.failed:
-                        print(f"{name}: FAILED {problem[:2000]}", flush=True)
-                    if time.monotonic() > shown + EVERY:
-                        shown = time.monotonic()
-                        print(f"{name}: {told(total)}", flush=True)
-                code = process.wait()
-                break
-            except KeyboardInterrupt:  # the process has got it too, and says what it has counted
-                interrupted = True
-    if code and not interrupted:
+        for line in process.stdout:
+            one = Tally(**json.loads(line))
+            total.tried += one.tried
+            total.survived += one.survived
+            total.failed += one.failed
+            for problem in one.failed:
+                print(f"{name}: FAILED {problem[:2000]}", flush=True)
+            if time.monotonic() > shown + EVERY:
+                shown = time.monotonic()
+                print(f"{name}: {told(total)}", flush=True)
+        code = process.wait()
+    if code and not STOPPED:
         total.failed.append(f"the campaign itself ended with exit code {code}")
     print(f"{name}: {told(total)}, seed {seed}", flush=True)
-    return total, not interrupted
+    return total
 
 
 def told(tally: Tally) -> str:
@@ -82,7 +83,9 @@ def main() -> None:
         return None
     chosen = [name for name in given.only.split(",") if name] or list(SHARES)
     if strangers := set(chosen) - SHARES.keys():
-        parser.error(f"there is no campaign {sorted(strangers)[0]!r}: choose from {', '.join(SHARES)}")
+        parser.error(
+            f"there is no campaign {sorted(strangers)[0]!r}: choose from {', '.join(SHARES)}"
+        )
     if "mutations" in chosen and not Path(__file__).with_name("mutations.py").exists():
         print("mutations: missing, mutations.py is not here")
         chosen.remove("mutations")
@@ -90,8 +93,8 @@ def main() -> None:
     print(f"Seed {given.seed}, {given.minutes:g} minutes: {', '.join(chosen)}", flush=True)
     for name in chosen:
         seconds = given.minutes * 60 * SHARES[name] / whole
-        counted[name], complete = campaign(name, given.seed, seconds)
-        if not complete:
+        counted[name] = campaign(name, given.seed, seconds)
+        if STOPPED:
             print("Interrupted.")
             break
     minutes = (time.monotonic() - started) / 60
@@ -100,7 +103,13 @@ def main() -> None:
         print(f"  {name:<10} {told(tally)}")
     if given.record:
         file = Path(__file__).parents[2] / "docs" / "reliability.md"
-        record(file, datetime.datetime.now(datetime.UTC).date().isoformat(), given.seed, minutes, counted)
+        record(
+            file,
+            datetime.datetime.now(datetime.UTC).date().isoformat(),
+            given.seed,
+            minutes,
+            counted,
+        )
     sys.exit(any(tally.failed for tally in counted.values()))
 
 
@@ -109,7 +118,6 @@ if __name__ == "__mp_main__":  # a worker of a search, which is killed with it
 
     kills.arm()
 elif __name__ == "__main__":
-    # A shell that starts this in the background has it ignore Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, lambda number, frame: STOPPED.append(number))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     main()

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-
 from campaigns import forks, scenes
 from campaigns.kills import MLP, TRAIN
+from campaigns.words import FITTING, NASTY, SETTINGS, VALUES
 
 SECONDS = 60  # after which a call hangs
 PATIENCE = 8  # seconds after which one that trains or serves gets a Ctrl-C
@@ -30,45 +30,6 @@ MEMORY = 3 << 30
 CODES = (0, 1, 2, 130)
 ESCAPES = ("\x1b", "\x07", "\x9b", "\u202e", "\x08")
 
-NASTY = (
-    "", " ", "-", "--", "-1", "0", "1e999", "nan", "inf", "-inf", str(2**63), str(-(2**63)),
-    "9" * 400, "9" * 23, "1e-400", "0x10", "1_000", "١٢", "x" * 5000, "../" * 50, "a/" * 2000,
-    "\x1b]0;owned\x07", "\u202egnp.exe", "a\nb", "a\tb", "a\rb", "\udcff\udc80", "é", "e\u0301",
-    "🦓" * 100, "~", ".", "..", "*", "?", "%s%n", "{0}", "$HOME", "`id`", "'", '"', "\\",
-    "=", "a=", "=b", "a=b=c", ",", ":", "::", "@", "hf:", "hf:a", "hf:a/b@", "file:", "package:",
-    "http://", "http://[", "https://127.0.0.1:9/x.png", "None", "null", "true", "[]", "{}", "[[[[",
-    "/dev/null", "/dev/zero", "/dev/full", "/dev/stdin", "/proc/self/mem", "/proc/self/environ",
-    "pipe", "pipe.png", "empty", "empty.png", "noise.png", "noise.json", "noise.safetensors",
-    "missing", "missing.png", "missing/", "folder", "photos", "./photos", "image.png", "text.csv",
-    "deep.json", "deep.toml", "config.toml", "loop", "dangling", "secret", "latest", "runs",
-    "runs/latest", "runs/", "manifest.json", "model.safetensors", "con", "nul", "COM1",
-)  # fmt: skip
-MODELS = ("mlp", "mlp", "fcn_numpy", "mnist_cnn1", "cnn", "acgan", "mlp/mlp", "builtin/mlp", "nothing")
-WEIGHTS = ("latest", "latest", "mlp", "mlp.cifar10", "RUN", "runs/RUN", "lenet_numpy.mnist", "file:shared",
-           "hf:org/name", f"hf:org/name@{'0' * 40}", "model.safetensors", "acgan", "nano_vit_p4")  # fmt: skip
-DATASETS = ("synthetic", "synthetic", "./photos", "photos", "text.csv", "mnist", "hf:org/photos")
-SETTINGS = ("lr", "epochs", "batch_size", "seed", "preprocess.size", "preprocess.mean", "model.hidden",
-            "data.image_size", "data.train_size", "augment", "optimizer", "subset", "ema", "warmup",
-            "model.num_classes", "model.dropout", "precision", "schedule", "task.x", "clip_grad",
-            "validation_fraction", "preprocess.fit", "data.store", "data.labels", "image_size",
-            "label_smoothing", "mixup", "accumulate", "patience", "init", "class_weights")  # fmt: skip
-VALUES = ("1", "2", "0.5", "8", "16", "flip", "adam", "sgd", "true", "1,2", "crop:4", "none", "100000")
-# Words that fit, by the name of the parameter.
-FITTING: dict[str, tuple[str, ...]] = {
-    "model": MODELS, "dataset": DATASETS, "datasets": DATASETS, "init": WEIGHTS, "run": WEIGHTS,
-    "reference": WEIGHTS, "ref": WEIGHTS, "names": (*WEIGHTS, *DATASETS), "runs_": WEIGHTS, "resume": WEIGHTS,
-    "references": WEIGHTS, "images": ("image.png", "photos", "noise.png", "pipe.png"),
-    "image": ("image.png", "noise.png"), "name": (*MODELS, *DATASETS, *WEIGHTS, "mixer"),
-    "text": ("mlp", "*", "resnet*", "file:shared", "hf:org"), "runs": ("runs", "elsewhere"),
-    "output": ("out.png", "out.pt2", "out.onnx", "out.npz", "out.pdf", "out", "folder/out.png"),
-    "config": ("config.toml", "deep.toml", "deep.json", "runs/RUN/run.json"), "to": ("file:shared", "file:new",
-               "package:folder", "hf:org/name", "folder", "."), "device": ("cpu", "cpu", "auto", "cuda", "mps"),
-    "distance": WEIGHTS, "engine": ("local", "ray"), "searcher": ("tpe", "random", "grid"),
-    "recipe": ("default", "paper"), "preset": ("default", "paper"), "plugin": ("mlp", "cnn", "builtin"),
-    "resources": ("cpus=1", "cpus=2,gpus=0.5", "memory=4e9"), "port": ("0", "99999", "-1"),
-    "kinds": ("data", "weights", "features", "packs"), "ids": ("0", "abc"), "source": ("photos", "image.png"),
-    "max_size": ("0", "5GB", "1e999GB", "-1MB", "nanGB"), "host": ("127.0.0.1", "localhost"),
-}  # fmt: skip
 LONG = {("train",), ("tune",), ("sweep",), ("tensorboard",), ("features", "compute"), ("publish",)}
 RARE = {("doctor",): 0.03, ("plugin", "check"): 0.2, ("export",): 0.3, ("tensorboard",): 0.1,
         ("tune",): 0.5, ("compare",): 0.5, ("report",): 0.3}  # fmt: skip
@@ -120,7 +81,9 @@ def drawn(draws: random.Random, known: dict[tuple[str, ...], click.Command]) -> 
             arguments += [_word(param, draws) for _ in range(count * (draws.random() < 0.93))]
             continue
         needed = param.required or (path[-1] == "clear" and param.name == "yes")
-        for _ in range((draws.random() < share or needed) + (param.multiple and draws.random() < 0.2)):
+        for _ in range(
+            (draws.random() < share or needed) + (param.multiple and draws.random() < 0.2)
+        ):
             name = draws.choice([*param.opts, *param.secondary_opts])
             if param.is_flag:  # type: ignore[attr-defined]
                 options.append([name])
@@ -133,7 +96,7 @@ def drawn(draws: random.Random, known: dict[tuple[str, ...], click.Command]) -> 
     draws.shuffle(options)
     words = [word for option in options for word in option]
     words = [*arguments, *words] if draws.random() < 0.7 else [*words, *arguments]
-    return Call(path, tuple([*words, *_bounds(path, words, draws)]))
+    return Call(path, (*words, *_bounds(path, words, draws)))
 
 
 def _bounds(path: tuple[str, ...], words: list[str], draws: random.Random) -> list[str]:
@@ -154,11 +117,11 @@ def _bounds(path: tuple[str, ...], words: list[str], draws: random.Random) -> li
 def _word(param: click.Parameter, draws: random.Random) -> str:
     """A word for a parameter: one that fits, or any."""
     names = [str(param.name), *(option.lstrip("-") for option in param.opts)]
-    fitting = next((FITTING[name] for name in names if name in FITTING), ())
+    fitting = next((FITTING[name] for name in names if name in FITTING), [])
     if isinstance(param.type, click.Choice):
-        fitting = tuple(map(str, param.type.choices))
+        fitting = list(map(str, param.type.choices))
     elif param.type.name.startswith(("integer", "float")):
-        fitting = ("0", "1", "2", "3", "0.5", "7")
+        fitting = ["0", "1", "2", "3", "0.5", "7"]
     elif "--set" in param.opts or param.name == "space":
         key = draws.choice(SETTINGS) if draws.random() < 0.9 else draws.choice(NASTY)
         value = draws.choice(VALUES) if draws.random() < 0.5 else draws.choice(NASTY)
@@ -208,8 +171,12 @@ class Calls:
             (here / name).write_bytes(draws.randbytes(3000))
         (here / "deep.json").write_text("[" * 100_000)
         (here / "deep.toml").write_text("x = " + "[" * 100_000)
-        (here / "config.toml").write_text('model = "mlp"\ndataset = "synthetic"\n[settings]\nlr = 0.1\n')
-        (here / "text.csv").write_text("image,label\nphotos/a/0.png,x\nphotos/b/1.png,y\n\x1b[31m,z\n")
+        (here / "config.toml").write_text(
+            'model = "mlp"\ndataset = "synthetic"\n[settings]\nlr = 0.1\n'
+        )
+        (here / "text.csv").write_text(
+            "image,label\nphotos/a/0.png,x\nphotos/b/1.png,y\n\x1b[31m,z\n"
+        )
         (here / "secret").write_text("not readable")
         (here / "secret").chmod(0)
         (here / "folder").mkdir()
@@ -228,7 +195,9 @@ class Calls:
         words = tuple(word.replace("RUN", self._run) for word in subject)
         path = max((one for one in self._known if one == words[: len(one)]), key=len)
         problem = self.judge(Call(path, words[len(path) :]))
-        shown = " ".join(word if len(word) < 80 else f"{word[:30]}...({len(word)})" for word in words)
+        shown = " ".join(
+            word if len(word) < 80 else f"{word[:30]}...({len(word)})" for word in words
+        )
         return 1, f"zoo {shown}: {problem}" if problem else ""
 
     def judge(self, call: Call) -> str:
@@ -243,9 +212,10 @@ class Calls:
             call.line, self._here, env=scenes.environment(self._here), seconds=SECONDS,
             memory=MEMORY, before=prepared,
         )  # fmt: skip
-        if outside := watched.read_text(errors="backslashreplace"):
-            return f"written outside: {outside.splitlines()[0]}"
+        outside = watched.read_text(errors="backslashreplace")
         watched.unlink()
+        if outside:
+            return f"written outside: {outside.splitlines()[0]}"
         if before != scenes.around(self._stage):
             return "something beside its folder changed"
         return self._verdict(call, ended)
@@ -289,7 +259,7 @@ class Watch:
 
         def watch(event: str, arguments: tuple[Any, ...]) -> None:
             writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & 3
-            if not writes and event not in EVENTS or not isinstance(arguments[0], str | bytes):
+            if (not writes and event not in EVENTS) or not isinstance(arguments[0], str | bytes):
                 return
             path = os.path.realpath(os.fsdecode(arguments[0]))
             if not path.startswith((own, "/dev/", "/proc/")):

@@ -59,7 +59,7 @@ class Ended:
 
 def prepare_process() -> None:
     """Call it before numpy and torch are imported: no threads here, none in the children."""
-    os.environ |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     os.environ["MPLBACKEND"] = "agg"
     for name in [name for name in os.environ if name.startswith(("ZOO_", "HF_", "TRANSFORMERS_"))]:
         del os.environ[name]
@@ -72,7 +72,10 @@ def load_zoo(heavy: bool = True) -> None:
     from zoo_core.spec.registry import registry
 
     registry()
-    for name in (*(COMMON if heavy else ()), *(f"zoo_core.cli.{module}" for module, _ in COMMANDS.values())):
+    for name in (
+        *(COMMON if heavy else ()),
+        *(f"zoo_core.cli.{module}" for module, _ in COMMANDS.values()),
+    ):
         with suppress(ImportError):
             importlib.import_module(name)
 
@@ -88,7 +91,7 @@ def warm(calls: Sequence[Sequence[str]], folder: Path, env: Mapping[str, str]) -
                     importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a child would copy every page
-    others = len(os.listdir("/proc/self/task")) - 1
+    others = len(list(Path("/proc/self/task").iterdir())) - 1
     assert not others, f"{others} other threads: what they hold would stay locked in children"
 
 

@@ -39,7 +39,9 @@ class HubProcess:
         hub = Hub(TOKEN)
         for name, folder in self._repositories.items():
             files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-            hub.add(name, {path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+            hub.add(
+                name, {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+            )
         os.write(writes, f"{hub.url}\n".encode())
         os.close(writes)
         hub.serve_forever()

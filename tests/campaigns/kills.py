@@ -35,8 +35,16 @@ MLP: Line = ("train", "mlp", "--set", "model.hidden=8", *TRAIN)
 FROZEN: Line = ("resnet18_features", "--dataset", "synthetic", *SMALL, "--quiet", "--device", "cpu",
                 "--set", "preprocess.size=32", "--set", "model.channels=4,8,12,16", "--set",
                 "model.backbone_weights=backbone.safetensors")  # fmt: skip
-PHOTOS: Line = ("--dataset", "./photos", "--set", "data.image_size=16", "--set", "data.store=packed")
+PHOTOS: Line = (
+    "--dataset",
+    "./photos",
+    "--set",
+    "data.image_size=16",
+    "--set",
+    "data.store=packed",
+)
 NAME = "org/shapes"
+LONG = 600  # seconds, after which a command hangs
 ANY = object()  # a fact that two undisturbed runs do not agree on
 LOOK: tuple[Line, ...] = (("runs", "--json"), ("cache", "--json"), ("data", "list", "--json"))
 
@@ -59,7 +67,15 @@ class Scenario:
 
 
 PREDICT: Line = ("predict", "latest", "image.png", "--json")
-RESUME: Line = ("train", "--resume", "latest", "--no-report", "--quiet", "--checkpoint-every", "1e-9")
+RESUME: Line = (
+    "train",
+    "--resume",
+    "latest",
+    "--no-report",
+    "--quiet",
+    "--checkpoint-every",
+    "1e-9",
+)
 PUBLISH: Line = ("publish", "latest", "--tag", "killed")
 SAID_ONCE = frozenset({0, 1, 2})  # done before the kill: the second time there is nothing to do
 
@@ -71,53 +87,117 @@ def _training(*command: str, **how: Any) -> Scenario:
 
 SCENARIOS: dict[str, Scenario] = {
     "train mlp": _training("train", "mlp", "--set", "model.hidden=8", weight=3),
-    "train cnn": _training("train", "cnn", "--set", "model.channels=4,8", "--set", "model.hidden=8",
-                           "--set", "augment=flip,crop:4", "--set", "ema=0.9"),  # fmt: skip
+    "train cnn": _training(
+        "train",
+        "cnn",
+        "--set",
+        "model.channels=4,8",
+        "--set",
+        "model.hidden=8",
+        "--set",
+        "augment=flip,crop:4",
+        "--set",
+        "ema=0.9",
+    ),
     "train fcn_numpy": _training("train", "fcn_numpy", weight=2),
     "train acgan": _training("train", "acgan", "--set", "model.width=4", weight=0.5),
     "train frozen": _training("train", *FROZEN, weight=0.7),
     "train from a pack": Scenario(
-        ("train", "mlp", "--set", "model.hidden=8", *PHOTOS, *HOW), resume=RESUME,
-        begun="runs/*/run.json", after=(PREDICT,), must="cache/packs/", weight=2),  # fmt: skip
-    "train and report": Scenario(tuple(w for w in MLP if w != "--no-report"), resume=tuple(
-        w for w in RESUME if w != "--no-report"), begun="runs/*/run.json", after=(PREDICT,),
-        must="model.safetensors", weight=0.1),  # fmt: skip
+        ("train", "mlp", "--set", "model.hidden=8", *PHOTOS, *HOW),
+        resume=RESUME,
+        begun="runs/*/run.json",
+        after=(PREDICT,),
+        must="cache/packs/",
+        weight=2,
+    ),
+    "train and report": Scenario(
+        tuple(w for w in MLP if w != "--no-report"),
+        resume=tuple(w for w in RESUME if w != "--no-report"),
+        begun="runs/*/run.json",
+        after=(PREDICT,),
+        must="model.safetensors",
+        weight=0.1,
+    ),
     "resume": Scenario(RESUME, before=(MLP,), stops=40, after=(PREDICT,), must="model.safetensors"),
-    "tune": Scenario(("tune", "mlp", *TUNE), resume=("tune", "--resume", "latest", "--quiet"),
-                     begun="runs/*/search.json", must="best.toml", weight=0.7),  # fmt: skip
+    "tune": Scenario(
+        ("tune", "mlp", *TUNE),
+        resume=("tune", "--resume", "latest", "--quiet"),
+        begun="runs/*/search.json",
+        must="best.toml",
+        weight=0.7,
+    ),
     "tune with two workers": Scenario(
-        ("tune", "mlp", *TUNE, "--workers", "2"), resume=("tune", "--resume", "latest", "--quiet"),
-        begun="runs/*/search.json", must="best.toml", weight=0.05),  # fmt: skip
+        ("tune", "mlp", *TUNE, "--workers", "2"),
+        resume=("tune", "--resume", "latest", "--quiet"),
+        begun="runs/*/search.json",
+        must="best.toml",
+        weight=0.03,
+    ),
     "sweep": Scenario(
-        ("sweep", "mlp", "--grid", "lr=0.01,0.1", *(w for w in TRAIN if w != "--no-report"),
-         "--set", "model.hidden=8"), resume=("sweep", "--resume", "latest", "--quiet"),
-        begun="runs/*/search.json", must="model.safetensors", weight=0.7),  # fmt: skip
-    "features": Scenario(("features", "compute", *FROZEN), after=(("features", "list"),
-                         ("features", "verify")), must="cache/features/"),  # fmt: skip
+        (
+            "sweep",
+            "mlp",
+            "--grid",
+            "lr=0.01,0.1",
+            *(w for w in TRAIN if w != "--no-report"),
+            "--set",
+            "model.hidden=8",
+        ),
+        resume=("sweep", "--resume", "latest", "--quiet"),
+        begun="runs/*/search.json",
+        must="model.safetensors",
+        weight=0.7,
+    ),
+    "features": Scenario(
+        ("features", "compute", *FROZEN),
+        after=(("features", "list"), ("features", "verify")),
+        must="cache/features/",
+    ),
     "data fetch": Scenario(
         ("data", "fetch", "./photos", "--set", "image_size=16", "--set", "store=packed"),
-        after=(("data", "verify"),), must="cache/packs/", weight=2),  # fmt: skip
-    "data fetch from the hub": Scenario(
-        ("data", "fetch", "hf:org/photos"), hub=True, weight=2),  # fmt: skip
+        after=(("data", "verify"),),
+        must="cache/packs/",
+        weight=2,
+    ),
+    "data fetch from the hub": Scenario(("data", "fetch", "hf:org/photos"), hub=True, weight=2),
     "publish to a folder": Scenario(
-        (*PUBLISH, "--to", "file:shared"), (MLP, (*PUBLISH, "--to", "file:shared", "--license", "a")),
+        (*PUBLISH, "--to", "file:shared"),
+        (MLP, (*PUBLISH, "--to", "file:shared", "--license", "a")),
         works=(("pull", "file:shared"), ("list", "--weights", "file:shared", "--json")),
-        after=(("pull", "mlp.killed"), ("verify", "mlp.killed")), must="model.safetensors",
-        weight=3),  # fmt: skip
+        after=(("pull", "mlp.killed"), ("verify", "mlp.killed")),
+        must="model.safetensors",
+        weight=3,
+    ),
     "publish to the hub": Scenario(
-        (*PUBLISH, "--to", f"hf:{NAME}"), (MLP,), works=(("pull", f"hf:{NAME}"),), hub=True,
-        after=(("pull", "mlp.killed"), ("verify", "mlp.killed")), must=".safetensors",
-        weight=2),  # fmt: skip
-    "pull": Scenario(("pull", f"hf:{NAME}"), (), hub=True, after=(("pull", f"hf:{NAME}", "--json"),),
-                     must="cache/weights/", weight=2),  # fmt: skip
+        (*PUBLISH, "--to", f"hf:{NAME}"),
+        (MLP,),
+        works=(("pull", f"hf:{NAME}"),),
+        hub=True,
+        after=(("pull", "mlp.killed"), ("verify", "mlp.killed")),
+        must=".safetensors",
+        weight=2,
+    ),
+    "pull": Scenario(
+        ("pull", f"hf:{NAME}"),
+        (),
+        hub=True,
+        after=(("pull", f"hf:{NAME}", "--json"),),
+        must="cache/weights/",
+        weight=2,
+    ),
     "report": Scenario(("report", "latest"), (MLP,), must="report.md", weight=0.1),
     "export": Scenario(("export", "latest", "-o", "model.pt2"), (MLP,), weight=0.5),
     "plugin new": Scenario(("plugin", "new", "mixer"), again=SAID_ONCE, must="plugin.py", weight=2),
-    "cache clear": Scenario(("cache", "clear", "--yes"), (("data", "fetch", "./photos", "--set",
-                            "image_size=16", "--set", "store=packed"),)),  # fmt: skip
+    "cache clear": Scenario(
+        ("cache", "clear", "--yes"),
+        (("data", "fetch", "./photos", "--set", "image_size=16", "--set", "store=packed"),),
+    ),
     "runs remove": Scenario(("runs", "remove", "latest", "--yes"), (MLP,), again=SAID_ONCE),
-    "remove": Scenario(("remove", "mlp.killed", "--forget"), again=SAID_ONCE, before=(
-        MLP, (*PUBLISH, "--to", "file:shared"), ("pull", "mlp.killed"))),  # fmt: skip
+    "remove": Scenario(
+        ("remove", "mlp.killed", "--forget"),
+        again=SAID_ONCE,
+        before=(MLP, (*PUBLISH, "--to", "file:shared"), ("pull", "mlp.killed")),
+    ),
 }
 
 
@@ -195,7 +275,7 @@ class Kills:
         with self._world(scenario, place) as env:
             for line in scenario.before:
                 last = scenario.stops if line is scenario.before[-1] else 0
-                ended = forks.call(line, place, env=env, fatal=last)
+                ended = forks.call(line, place, env=env, seconds=LONG, fatal=last)
                 code = -signal.SIGKILL if last else 0
                 assert ended.code == code, f"zoo {' '.join(line)}: {ended}"
         scenes.copy(place, template)
@@ -206,7 +286,7 @@ class Kills:
                 if turn == 0:  # imports what the command needs
                     forks.warm((scenario.command, *scenario.works), place, env)
                 else:
-                    ended = forks.call(scenario.command, place, env=env, fatal=0)
+                    ended = forks.call(scenario.command, place, env=env, seconds=LONG, fatal=0)
                     assert ended.code == 0, str(ended)
                     events, seconds = ended.events, ended.seconds
                     found.append(self._outcome(scenario, place, env))
@@ -243,7 +323,7 @@ class Kills:
         if line in scenario.works:
             shutil.rmtree(place / "looked", ignore_errors=True)
             env = env | {"ZOO_CACHE": str(place / "looked")}
-        return forks.call(line, place, env=env)
+        return forks.call(line, place, env=env, seconds=LONG)
 
     def _story(self, name: str, draws: random.Random) -> tuple[int, str]:
         scenario, known, place = SCENARIOS[name], self._known[name], self._stage
@@ -259,7 +339,12 @@ class Kills:
                 elif turn < wanted:
                     how["after"] = draws.uniform(0.005, known.seconds)
                 ended = forks.call(
-                    line, place, env=env, before=self.sabotage if begun else None, **how
+                    line,
+                    place,
+                    env=env,
+                    seconds=LONG,
+                    before=self.sabotage if begun else None,
+                    **how,
                 )
                 if ended.overdue:
                     return kills, f"zoo {' '.join(line)} {ended}"

@@ -13,9 +13,7 @@ HEAD = f"| date | seed | minutes | {' | '.join(NAMES)} |"
 RULE = "|---" * (3 + len(NAMES)) + "|"
 
 
-def record(
-    file: Path, date: str, seed: int, minutes: float, counted: Mapping[str, Tally]
-) -> None:
+def record(file: Path, date: str, seed: int, minutes: float, counted: Mapping[str, Tally]) -> None:
     """Add a row to the table in a file; the last row is the sum of all."""
     before, _, rest = file.read_text("utf-8").partition(BEGIN)
     table, _, after = rest.partition(END)

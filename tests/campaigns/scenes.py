@@ -20,7 +20,9 @@ NOT_COMPARED = re.compile(r"/tensorboard/|^shared/|^tmp/|^looked/")
 DURATION = re.compile(r"\b\d+(\.\d+)? (ms|s|min|h)\b|\b\d+:\d\d(:\d\d)?\b")
 STAMP = re.compile(r"\d{8}T\d{6}Z(-\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00)?")
 # Fields that say how long something took, when, or in which process; not what came out of it.
-CLOCK = re.compile(r"seconds|per_second|started|ended|created|finished|updated|\btime|pid|memory")
+CLOCK = re.compile(
+    r"seconds|per_second|_ms_per_|started|ended|created|finished|updated|\btime|pid|memory"
+)
 TOKEN = "hf_campaign"
 
 

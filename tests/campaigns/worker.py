@@ -92,9 +92,9 @@ def replay(files: list[Path], folder: Path) -> dict[str, str]:
 
 def work(name: str, seed: int, seconds: float, folder: Path) -> None:
     """Print what is counted until the time is over, or a Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     out = sys.stdout
     with suppress(KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         for one in tallies(name, seed, seconds, folder):
             out.write(json.dumps(asdict(one)) + "\n")
             out.flush()

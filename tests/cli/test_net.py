@@ -89,6 +89,20 @@ def test_numbers_that_nothing_can_hold_are_refused():
             Recipe(**settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["--epochs", "1", "--set", "epochs=nan"], "contradict each other"),
+        (["--epochs", "9" * 400], "epochs must be a whole number"),
+        (["--set", "epochs=inf"], "epochs must be a whole number"),
+        (["--set", "preprocess.size=100000"], "preprocess: size must be"),
+    ],
+)
+def test_a_setting_that_nothing_can_hold_is_refused_before_it_is_used(capsys, settings, words):
+    code, _, said = run(capsys, "train", "mlp", "--dataset", "synthetic", *settings)
+    assert code == 2 and said.startswith("Error: ") and words in said, said
+
+
 @pytest.mark.parametrize("kind, start", [("json", "["), ("toml", "a=" + "[")])
 def test_a_config_that_is_nested_without_end_is_refused(tmp_path, kind, start):
     path = tmp_path / f"deep.{kind}"
