@@ -4,7 +4,7 @@ A trained model names it as `sha256:DIGEST` in its option `backbone_weights`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ MOST = 2  # backbones that a process keeps at hand: a search asks for the same o
 
 
 class FrozenModel(nn.Module):
-    """Images to features to scores: a backbone that is never trained, and a head that is.
+    """Images to features to scores: a backbone that stays as it is, and a head that is trained.
 
     A plugin's model subclasses it, or makes one in a function; docs/frozen.md has an example.
     backbone: a module that turns images into `width` features, (B, width). name: which arithmetic
@@ -40,6 +40,9 @@ class FrozenModel(nn.Module):
     """
 
     digest = ""  # of the backbone's weights, where the model was assembled from them
+    # Of a model that is fine-tuned: batch norms that go on learning, factors of the learning rate.
+    live: Sequence[nn.Module] = ()
+    lr_scales: Mapping[str, float] = {}
 
     def __init__(
         self,
@@ -72,9 +75,11 @@ class FrozenModel(nn.Module):
         return scores
 
     def train(self, mode: bool = True) -> FrozenModel:
-        """The backbone stays as it is: its batch norms have learned all they will."""
+        """The backbone stays in evaluation mode: its batch norms have learned all they will."""
         super().train(mode)
         self.backbone.eval()
+        for norm in self.live:
+            norm.train(mode)
         return self
 
 

@@ -1,6 +1,7 @@
 """The trainer of frozen models: a backbone sees every image once, and then only features count.
 
 A checkpoint holds the head alone, a trained model's file the head and the digest of the backbone.
+With `task.finetune`, that head is where the training of the whole model begins.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from zoo_core.data.features import FEATURE_DTYPES, Features, digest_of_tensors
 from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import say, typed
-from zoo_core.io.errors import OptionError
+from zoo_core.io.errors import Interrupted, OptionError
+from zoo_core.spec.answers import CLASS, CLASSES, NUMBERS
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, TensorSpec
+from zoo_core.spec.framework import Config, Description, TensorSpec
 from zoo_core.spec.recipe import Recipe
+from zoo_core.torch import finetune
 from zoo_core.torch.backbones import (
     BY_DIGEST,
     OPTION,
@@ -37,14 +40,22 @@ from zoo_core.torch.backbones import (
 )
 from zoo_core.torch.extract import VIEWS, Pass, batch_for
 from zoo_core.torch.learner import TorchLearner, choose_device, to_arrays
-from zoo_core.torch.task import OPTIMIZERS
+from zoo_core.torch.task import OPTIMIZERS, Supervised, find_task
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.checkpoint import prefixed, without_prefix
 from zoo_core.train.display import Display
 from zoo_core.train.job import Fitted, Job, Say, refuse
 from zoo_core.train.loop import Loop
 
-OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
+# Of the pass: `task.dtype`, `task.batch`.
+OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0, **finetune.OPTIONS}
+# The head that fine-tuning starts from, whatever the recipe says of the fine-tuning: solved.
+PROBE: dict[str, Any] = {
+    "optimizer": "lbfgs", "weight_decay": 3e-3, "epochs": 4, "schedule": "constant", "warmup": 0.0,
+    "augment": (), "accumulate": 1, "clip_grad": 0.0, "ema": 0.0, "patience": 0,
+    "restore_best": False, "evaluate_every": 0,
+}  # fmt: skip
+RECIPE = "finetune"  # for fine-tuning, where an entry has it and nobody names another
 BACKBONE = "backbone."
 TIMED = 16  # images that say how long one takes from its pixels on
 
@@ -107,7 +118,9 @@ class FrozenTrainer(TorchTrainer):
 
     def check(self, job: Job) -> None:
         choose_device(job.device)
-        job.check_task(OPTIONS)
+        task = find_task(job.entry, job.dataset.targets)
+        able = {"smooths": task.smooths, "weighs": task.weighs}
+        job.check_task({**OPTIONS, **task.options}, needs=(CLASS, CLASSES, NUMBERS), **able)
         recipe, options = job.recipe, {**OPTIONS, **job.recipe.task}
         if (dtype := options["dtype"]) not in FEATURE_DTYPES:
             known = " or ".join(FEATURE_DTYPES)
@@ -115,25 +128,49 @@ class FrozenTrainer(TorchTrainer):
         if not isinstance(options["batch"], int) or options["batch"] < 0:
             raise OptionError(f"task.batch must be a whole number, not {options['batch']!r}")
         self.check_optimizer(job)
-        views = [word for word in recipe.augment if word not in VIEWS]
+        how = finetune.asked_for(recipe)
+        if how:
+            finetune.unfreeze(self.sketch(job.entry, job.config), how)
+        views = [word for word in recipe.augment if word not in VIEWS and not how]
         in_parts = OPTIMIZERS[recipe.optimizer].closure and recipe.accumulate > 1
         refused = {
             f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}": bool(views),
             f"gives {recipe.optimizer} all features at once": in_parts,
+            f"has no {recipe.optimizer} for fine-tuning, which needs batches": bool(
+                how and OPTIMIZERS[recipe.optimizer].closure
+            ),
+            "solves the head itself before fine-tuning, and takes none from init": bool(
+                how and recipe.init
+            ),
         }
         refuse(job, refused)
 
     def updates(self, recipe: Recipe, images: int) -> int | None:
         chosen = OPTIMIZERS.get(recipe.optimizer)
-        return None if chosen and chosen.closure else super().updates(recipe, images)
+        solved = finetune.asked_for(recipe) or (chosen and chosen.closure)
+        return None if solved else super().updates(recipe, images)
+
+    def default_recipe(self, entry: ModelEntry, settings: Mapping[str, Any]) -> str:
+        tuned = settings.get("task", {}).get("finetune", finetune.HEAD) != finetune.HEAD
+        return RECIPE if tuned and RECIPE in entry.recipes else "default"
+
+    def outline(self, job: Job) -> Description:
+        plain, how = super().outline(job), finetune.asked_for(job.recipe)
+        if not how:
+            return plain
+        finetune.unfreeze(sketch := self.sketch(job.entry, job.config), how)
+        learned = (p.numel() for p in sketch.parameters() if p.requires_grad)
+        return replace(plain, trainable=sum(learned))
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Before the first of many trainings: the pass, where a person sees how it goes."""
         return [view.path for views in self.features(job).values() for view in views]
 
     def fit(self, job: Job) -> Fitted | None:
-        features = self.features(job)
+        how = finetune.asked_for(job.recipe)
+        return self._finetune(job, how) if how else self._fit_head(job, self.features(job))
 
+    def _fit_head(self, job: Job, features: Mapping[str, Sequence[Features]]) -> Fitted:
         def loader(split: Split, *, augment: Sequence[str] = (), **how: Any) -> Loader:
             views = features["train" if split is job.dataset.train else "test"]
             return FeatureLoader(split, views if augment else views[:1], **how)
@@ -153,6 +190,63 @@ class FrozenTrainer(TorchTrainer):
         # The test set is measured with the whole model, from the same features.
         return replace(Loop(TorchLearner(on_features, head), on_features).fit(), test_scores=None)
 
+    def _finetune(self, job: Job, how: finetune.Finetuning) -> Fitted:
+        """Solve the head on features, train from there on images, keep what validation prefers.
+
+        The first step leaves nothing behind but features: a resume does it again, to the same
+        bytes.
+        """
+        data, held_out = job.dataset, job.parts[1]
+        # The test images wait until the end: they are measured once, as what is kept sees them.
+        job = replace(job, dataset=replace(data, test=None))
+        solved = replace(job, recipe=replace(job.recipe, **PROBE), display=Display(quiet=True))
+        features = self.features(replace(job, recipe=solved.recipe))
+        again = typed("zoo train --resume", job.run.path) if job.run else ""
+        try:
+            probe = self._fit_head(replace(solved, run=None, resume_from=None), features)
+        except Interrupted as error:
+            raise Interrupted(str(error), again, error.signal) from error
+        torch.manual_seed(job.recipe.seed)
+        model = self.assemble(job.entry, job.config, probe.tensors)
+        rows = torch.from_numpy(features["train"][0].array[held_out]).float()
+        with torch.inference_mode():
+            said = model.head(rows).numpy()
+        for p in model.head.parameters():
+            p.data = p.data.clone()
+        finetune.unfreeze(model, how)
+        size = batch_for(choose_device(job.device), job.preprocess.size)
+
+        def loader(split: Split, *, batch_size: int, shuffle: bool = True, **given: Any) -> Loader:
+            most = batch_size if shuffle else min(batch_size, size)
+            return Loader(split, batch_size=most, shuffle=shuffle, **given)
+
+        job = replace(job, loader=loader)
+        learner = finetune.Finetuner(job, model)
+        fitted = replace(Loop(learner, job).fit(), test_scores=None)
+        facts: dict[str, Any] = {"way": str(how), "kept": "finetuned"}
+        if len(held_out) and (labels := data.train.labels) is not None:
+            how_to_load = learner.loading()
+            learner.evaluate(job.evaluation_loader(data.train, held_out, **how_to_load))
+            assert learner.scored is not None and isinstance(learner.task, Supervised)
+            gain = finetune.compare(learner.task, said, learner.scored, labels[held_out])
+            facts |= gain.facts()
+            if facts["kept"] == "probe":
+                remark = f"fine-tuning ({how}) did not help, so that the head on the frozen "
+                remark += f"backbone is kept: {gain}"
+                return replace(
+                    fitted, tensors=probe.tensors, best_epoch=0, facts={"finetune": facts},
+                    remarks=(*fitted.remarks, remark),
+                )  # fmt: skip
+            job.display.say(f"Fine-tuning ({how}) helped: {gain}.")
+        else:
+            what = "no validation images say whether fine-tuning helped"
+            job.display.say(f"Kept the fine-tuned model; {what} (--set validation_fraction=0.1).")
+        published = learner.published
+        finetune.merge(published)
+        return replace(
+            fitted, tensors=to_arrays(published), config={OPTION: ""}, facts={"finetune": facts}
+        )
+
     def features(self, job: Job) -> dict[str, list[Features]]:
         """By split, the views of it; whatever of them is not in the cache is computed now."""
         options = {**OPTIONS, **job.recipe.task}
@@ -168,7 +262,8 @@ class FrozenTrainer(TorchTrainer):
                 typed("zoo train --resume", job.run.path) if job.run else "",
             )
 
-        found = {"train": [of("train", v) for v in dict.fromkeys(("plain", *job.recipe.augment))]}
+        views = () if finetune.asked_for(job.recipe) else job.recipe.augment
+        found = {"train": [of("train", view) for view in dict.fromkeys(("plain", *views))]}
         if job.dataset.test is not None and len(job.dataset.test):
             found["test"] = [of("test", "plain")]
         return found
@@ -180,14 +275,17 @@ class FrozenTrainer(TorchTrainer):
 
     def score_split(
         self, model: FrozenModel, preprocess: Preprocess, dataset: Dataset, split: str
-    ) -> tuple[np.ndarray, float]:
+    ) -> tuple[np.ndarray, float] | None:
         """Scores of all images of a split from their features, the more exact ones if both are
-        kept, and milliseconds that the whole model needs for an image."""
+        kept, and milliseconds that the whole model needs for an image. Features of a backbone that
+        is in no other model, a fine-tuned one, are not worth keeping."""
         digest = model.digest or digest_of_tensors(to_arrays(model.backbone))
         narrow, wide = (
             Pass(model, digest, preprocess, dataset, split, dtype=d) for d in FEATURE_DTYPES
         )
         kept = wide.kept(lambda _: None) or narrow.kept(lambda _: None)
+        if not kept and not model.digest:
+            return None
         device = next(model.parameters()).device
         features = kept or narrow.features(lambda: model.backbone, Display(), device)
         few = preprocess.batch(list(narrow.images.images[:TIMED]), backend=self.backend)

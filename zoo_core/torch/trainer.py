@@ -44,8 +44,8 @@ class TorchTrainer(Trainer):
     checks = "zoo_core.torch.checks:CHECKS"
     # The task says whether it uses mixup, label_smoothing and class_weights.
     honours = Loop.honours | {
-        "optimizer", "momentum", "weight_decay", "label_smoothing", "clip_grad", "precision",
-        "compile", "init", "class_weights",
+        "optimizer", "momentum", "weight_decay", "decay", "label_smoothing", "clip_grad",
+        "precision", "compile", "init", "class_weights",
     }  # fmt: skip
     closures = False  # whether it gives an optimiser all rows at once
 
