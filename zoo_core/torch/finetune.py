@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,17 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
+from zoo_core.data.dataset import Split
+from zoo_core.data.loader import Loader
 from zoo_core.io.errors import OptionError
 from zoo_core.spec.answers import CLASS
 from zoo_core.spec.recipe import Recipe, number
-from zoo_core.torch.backbones import FrozenModel
-from zoo_core.torch.learner import TorchLearner, fill, to_array
+from zoo_core.torch.backbones import OPTION, FrozenModel
+from zoo_core.torch.extract import batch_for
+from zoo_core.torch.learner import TorchLearner, choose_device, fill, to_array, to_arrays
 from zoo_core.torch.task import Supervised
-from zoo_core.train.job import Job
+from zoo_core.train.job import Fitted, Job
+from zoo_core.train.loop import Loop
 
 HEAD, LAST, ALL, LORA = "head", "last", "all", "lora"
 BATCH_STATS = ("frozen", "trained")
@@ -120,7 +124,7 @@ def unfreeze(model: FrozenModel, how: Finetuning) -> None:
                 setattr(norm, name, buffer.clone())
     if how.way == LORA:
         learned = {p: near[w] for w, low in _adapt(model.backbone, how.count) for p in low}
-    for p in learned:
+    for p in (*learned, *model.head.parameters()):
         p.data = p.data.clone()  # the process keeps the weights of the backbone for others
         p.requires_grad_(True)
     names = {p: name for name, p in model.named_parameters()}
@@ -158,7 +162,7 @@ def _adapt(
     return found
 
 
-def merge(model: FrozenModel) -> None:
+def merge(model: nn.Module) -> None:
     """Make an ordinary model of one with LowRank parts."""
     for module in list(model.modules()):
         for name in list(getattr(module, "parametrizations", ())):
@@ -188,6 +192,46 @@ class Finetuner(TorchLearner):
         fill(part, arrays, strict=False)
 
 
+def fit(job: Job, how: Finetuning, model: FrozenModel, probe: Fitted, said: np.ndarray) -> Fitted:
+    """Train a model from its solved head on, and keep what is better on the validation images.
+
+    probe: the head by itself; said: its outputs for these images, (n, targets).
+    """
+    unfreeze(model, how)
+    most = batch_for(choose_device(job.device), job.preprocess.size)
+
+    def loader(split: Split, *, batch_size: int, shuffle: bool = True, **given: Any) -> Loader:
+        size = batch_size if shuffle else min(batch_size, most)
+        return Loader(split, batch_size=size, shuffle=shuffle, **given)
+
+    job = replace(job, loader=loader)
+    learner = Finetuner(job, model)
+    fitted = replace(Loop(learner, job).fit(), test_scores=None)
+    labels, held_out = job.dataset.train.labels, job.parts[1]
+    facts: dict[str, Any] = {"way": str(how), "kept": "finetuned"}
+    if labels is None or not len(held_out):
+        facts["told"] = f"{how}; no validation images say whether it helped"
+        job.display.say(f"Fine-tuned {facts['told']}: --set validation_fraction=0.1 keeps some.")
+    else:
+        learner.evaluate(job.evaluation_loader(job.dataset.train, held_out, **learner.loading()))
+        assert learner.scored is not None and isinstance(learner.task, Supervised)
+        gain = compare(learner.task, said, learner.scored, labels[held_out])
+        facts |= {**vars(gain), "gain": gain.gain, "told": f"{how}: {gain}"}
+        if gain.gain <= 0:
+            facts["kept"] = "probe"
+            remark = (
+                f"fine-tuning did not help, and the head on the frozen backbone is kept: {gain}"
+            )
+            return replace(
+                fitted, tensors=probe.tensors, best_epoch=0, facts={"finetune": facts},
+                remarks=(*fitted.remarks, remark),
+            )  # fmt: skip
+        job.display.say(f"Fine-tuning helped: {gain}.")
+    merge(learner.published)
+    whole, facts = to_arrays(learner.published), {"finetune": facts}
+    return replace(fitted, tensors=whole, config={OPTION: ""}, facts=facts)
+
+
 # ---------------------------------------------------------------- whether it helped
 
 
@@ -208,10 +252,6 @@ class Gain:
             if self.figure == "accuracy"
             else self.probe - self.finetuned
         )
-
-    def facts(self) -> dict[str, Any]:
-        better = "finetuned" if self.gain > 0 else "probe"
-        return {**vars(self), "gain": self.gain, "kept": better}
 
     def __str__(self) -> str:
         scale, unit = (100, " %") if self.figure == "accuracy" else (1, "")

@@ -24,7 +24,7 @@ from zoo_core.data.features import FEATURE_DTYPES, Features, digest_of_tensors
 from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import say, typed
-from zoo_core.io.errors import Interrupted, OptionError
+from zoo_core.io.errors import Interrupted, OptionError, signal_of
 from zoo_core.spec.answers import CLASS, CLASSES, NUMBERS
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, TensorSpec
@@ -40,7 +40,7 @@ from zoo_core.torch.backbones import (
 )
 from zoo_core.torch.extract import VIEWS, Pass, batch_for
 from zoo_core.torch.learner import TorchLearner, choose_device, to_arrays
-from zoo_core.torch.task import OPTIMIZERS, Supervised, find_task
+from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.checkpoint import prefixed, without_prefix
 from zoo_core.train.display import Display
@@ -191,61 +191,27 @@ class FrozenTrainer(TorchTrainer):
         return replace(Loop(TorchLearner(on_features, head), on_features).fit(), test_scores=None)
 
     def _finetune(self, job: Job, how: finetune.Finetuning) -> Fitted:
-        """Solve the head on features, train from there on images, keep what validation prefers.
+        """Solve the head on features, and go on from there with images.
 
-        The first step leaves nothing behind but features: a resume does it again, to the same
+        The first part leaves nothing behind but features: a resume does it again, to the same
         bytes.
         """
-        data, held_out = job.dataset, job.parts[1]
-        # The test images wait until the end: they are measured once, as what is kept sees them.
-        job = replace(job, dataset=replace(data, test=None))
-        solved = replace(job, recipe=replace(job.recipe, **PROBE), display=Display(quiet=True))
-        features = self.features(replace(job, recipe=solved.recipe))
-        again = typed("zoo train --resume", job.run.path) if job.run else ""
+        # The test images wait until the end: what is kept by then is measured on them.
+        job = replace(job, dataset=replace(job.dataset, test=None))
+        recipe = replace(job.recipe, **PROBE, task={**job.recipe.task, "finetune": finetune.HEAD})
+        solving = replace(job, recipe=recipe, run=None, resume_from=None)
+        features = self.features(replace(solving, run=job.run))
         try:
-            probe = self._fit_head(replace(solved, run=None, resume_from=None), features)
+            probe = self._fit_head(replace(solving, display=Display(quiet=True)), features)
         except Interrupted as error:
-            raise Interrupted(str(error), again, error.signal) from error
-        torch.manual_seed(job.recipe.seed)
+            again = typed("zoo train --resume", job.run.path) if job.run else ""
+            raise Interrupted(str(error), again, signal_of(error)) from error
+        torch.manual_seed(recipe.seed)
         model = self.assemble(job.entry, job.config, probe.tensors)
-        rows = torch.from_numpy(features["train"][0].array[held_out]).float()
+        rows = torch.from_numpy(features["train"][0].array[job.parts[1]])
         with torch.inference_mode():
-            said = model.head(rows).numpy()
-        for p in model.head.parameters():
-            p.data = p.data.clone()
-        finetune.unfreeze(model, how)
-        size = batch_for(choose_device(job.device), job.preprocess.size)
-
-        def loader(split: Split, *, batch_size: int, shuffle: bool = True, **given: Any) -> Loader:
-            most = batch_size if shuffle else min(batch_size, size)
-            return Loader(split, batch_size=most, shuffle=shuffle, **given)
-
-        job = replace(job, loader=loader)
-        learner = finetune.Finetuner(job, model)
-        fitted = replace(Loop(learner, job).fit(), test_scores=None)
-        facts: dict[str, Any] = {"way": str(how), "kept": "finetuned"}
-        if len(held_out) and (labels := data.train.labels) is not None:
-            how_to_load = learner.loading()
-            learner.evaluate(job.evaluation_loader(data.train, held_out, **how_to_load))
-            assert learner.scored is not None and isinstance(learner.task, Supervised)
-            gain = finetune.compare(learner.task, said, learner.scored, labels[held_out])
-            facts |= gain.facts()
-            if facts["kept"] == "probe":
-                remark = f"fine-tuning ({how}) did not help, so that the head on the frozen "
-                remark += f"backbone is kept: {gain}"
-                return replace(
-                    fitted, tensors=probe.tensors, best_epoch=0, facts={"finetune": facts},
-                    remarks=(*fitted.remarks, remark),
-                )  # fmt: skip
-            job.display.say(f"Fine-tuning ({how}) helped: {gain}.")
-        else:
-            what = "no validation images say whether fine-tuning helped"
-            job.display.say(f"Kept the fine-tuned model; {what} (--set validation_fraction=0.1).")
-        published = learner.published
-        finetune.merge(published)
-        return replace(
-            fitted, tensors=to_arrays(published), config={OPTION: ""}, facts={"finetune": facts}
-        )
+            said = model.head(rows.float()).numpy()
+        return finetune.fit(job, how, model, probe, said)
 
     def features(self, job: Job) -> dict[str, list[Features]]:
         """By split, the views of it; whatever of them is not in the cache is computed now."""
@@ -262,8 +228,9 @@ class FrozenTrainer(TorchTrainer):
                 typed("zoo train --resume", job.run.path) if job.run else "",
             )
 
-        views = () if finetune.asked_for(job.recipe) else job.recipe.augment
-        found = {"train": [of("train", view) for view in dict.fromkeys(("plain", *views))]}
+        # Words that are no views are for images: a search prepares the head's features.
+        views = [word for word in ("plain", *job.recipe.augment) if word in VIEWS]
+        found = {"train": [of("train", view) for view in dict.fromkeys(views)]}
         if job.dataset.test is not None and len(job.dataset.test):
             found["test"] = [of("test", "plain")]
         return found

@@ -101,10 +101,9 @@ def matrices(model: nn.Module, parameters: Iterable[nn.Parameter]) -> set[nn.Par
     matrices, nor is what a module lists by name in its attribute `no_decay`."""
     left_out: set[nn.Parameter] = set()
     for module in model.modules():
-        named = getattr(module, "no_decay", ())
+        named = ("weight",) if isinstance(module, nn.Embedding) else ()
+        named = getattr(module, "no_decay", named)
         left_out.update(p for name, p in module.named_parameters() if name in named)
-        if isinstance(module, nn.Embedding):
-            left_out.add(module.weight)
     return {
         p
         for p in parameters
