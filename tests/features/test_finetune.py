@@ -127,6 +127,7 @@ def test_the_weights_that_a_process_keeps_stay_as_they_are(train):
         ({"task": {"finetune": "last:10"}}, "more than the 9 layers of this backbone"),
         ({"task": {"finetune": "all", "layer_decay": 0}}, "task.layer_decay must be"),
         ({"task": {"finetune": "all", "batch_stats": "x"}}, "task.batch_stats cannot be 'x'"),
+        ({"task": {"loss": "cubic"}, "data": {"labels": "numbers"}}, "task.loss is mse or huber"),
         ({"task": {"layer_decay": 0.5}}, "task.layer_decay is for fine-tuning"),
         ({"task": {"finetune": "all"}, "optimizer": "lbfgs"}, "has no lbfgs for fine-tuning"),
         ({"task": {"finetune": "all"}, "init": "latest"}, "takes none from init"),
@@ -341,3 +342,20 @@ def test_attention_learns_too(way):
     finetune.merge(model)
     torch.testing.assert_close(model(images), after)
     assert model.state_dict().keys() == zoo.create("vit_b16_finetune", **how).state_dict().keys()
+
+
+@pytest.mark.parametrize("way", ["head", "last:2"])
+@pytest.mark.parametrize("labels", ["classes", "numbers"])
+def test_several_classes_and_numbers_are_learned(train, labels, way):
+    how = {"lr": 0.01, "validation_fraction": 0.2, "optimizer": "adamw"}
+    result = train(**how, data={"labels": labels}, task={"finetune": way})
+    document = result.run.read()
+    assert document["model"]["task"] == {"classes": "multilabel", "numbers": "regression"}[labels]
+    again = zoo.evaluate(result.path)
+    assert again["loss"] == pytest.approx(result.metrics["loss"], rel=1e-4)
+    if way != "head":
+        facts = document["result"]["finetune"]
+        assert facts["figure"] == "loss" and facts["images"] == 40
+        assert facts["gain"] == pytest.approx(facts["probe"] - facts["finetuned"])
+        assert facts["interval"][0] < facts["gain"] < facts["interval"][1]
+        assert facts["kept"] == ("finetuned" if facts["gain"] > 0 else "probe")

@@ -25,7 +25,6 @@ from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import say, typed
 from zoo_core.io.errors import Interrupted, OptionError, signal_of
-from zoo_core.spec.answers import CLASS, CLASSES, NUMBERS
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, TensorSpec
 from zoo_core.spec.recipe import Recipe
@@ -40,7 +39,7 @@ from zoo_core.torch.backbones import (
 )
 from zoo_core.torch.extract import VIEWS, Pass, batch_for
 from zoo_core.torch.learner import TorchLearner, choose_device, to_arrays
-from zoo_core.torch.task import OPTIMIZERS, find_task
+from zoo_core.torch.task import OPTIMIZERS
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train.checkpoint import prefixed, without_prefix
 from zoo_core.train.display import Display
@@ -64,7 +63,7 @@ class FrozenTrainer(TorchTrainer):
     # Features are not mixed, and kept in a precision of their own, `task.dtype`. To measure those
     # of all test images costs next to nothing.
     honours = TorchTrainer.honours - {"mixup", "precision", "evaluate_subset"}
-    closures = True
+    closures, more_options = True, OPTIONS
     # Of the last model: a search asks for the same a hundred times, and a backbone is large.
     _last: ClassVar[tuple[str, TensorSpec]] = ("", {})
 
@@ -117,17 +116,13 @@ class FrozenTrainer(TorchTrainer):
         return self.assemble(entry, config, prefixed("head.", head)).backbone
 
     def check(self, job: Job) -> None:
-        choose_device(job.device)
-        task = find_task(job.entry, job.dataset.targets)
-        able = {"smooths": task.smooths, "weighs": task.weighs}
-        job.check_task({**OPTIONS, **task.options}, needs=(CLASS, CLASSES, NUMBERS), **able)
+        super().check(job)
         recipe, options = job.recipe, {**OPTIONS, **job.recipe.task}
         if (dtype := options["dtype"]) not in FEATURE_DTYPES:
             known = " or ".join(FEATURE_DTYPES)
             raise OptionError(f"task.dtype cannot be {dtype!r}", f"it is: {known}")
         if not isinstance(options["batch"], int) or options["batch"] < 0:
             raise OptionError(f"task.batch must be a whole number, not {options['batch']!r}")
-        self.check_optimizer(job)
         how = finetune.asked_for(recipe)
         if how:
             finetune.unfreeze(self.sketch(job.entry, job.config), how)
@@ -228,9 +223,8 @@ class FrozenTrainer(TorchTrainer):
                 typed("zoo train --resume", job.run.path) if job.run else "",
             )
 
-        # Words that are no views are for images: a search prepares the head's features.
-        views = [word for word in ("plain", *job.recipe.augment) if word in VIEWS]
-        found = {"train": [of("train", view) for view in dict.fromkeys(views)]}
+        views = () if finetune.asked_for(job.recipe) else job.recipe.augment  # words for images
+        found = {"train": [of("train", view) for view in dict.fromkeys(("plain", *views))]}
         if job.dataset.test is not None and len(job.dataset.test):
             found["test"] = [of("test", "plain")]
         return found
