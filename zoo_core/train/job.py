@@ -165,7 +165,7 @@ class Fitted:
     remarks: Sequence[str] = ()  # what went wrong, in sentences for the report
     # What a classifier with exactly these weights says of the test set, where that is known.
     test_scores: np.ndarray | None = None
-    # Options in which the finished model differs from the job's, with its tensors decided by them.
+    # Options in which the finished model differs from the job's: those that its tensors fit.
     config: Config = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)  # more for the `result` of run.json
 
