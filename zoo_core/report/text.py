@@ -141,6 +141,7 @@ def results(facts: Facts) -> dict[str, str]:
         "all parameters": known(sizes.get("total"), "{:,}"),
         "size": known(summary.bytes, "{:,} bytes"),
         "epochs": epochs,
+        "fine-tuning": (result.get("finetune") or {}).get("told", ""),
         "training time": "" if summary.seconds is None else duration(summary.seconds),
         "training speed": known(summary.images_per_second, "{:,.0f} images/s"),
         "inference time": known(summary.inference_ms_per_image, "{:.3g} ms per image"),

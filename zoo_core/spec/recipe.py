@@ -15,6 +15,7 @@ TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)
 DIGEST = re.compile(r"[0-9a-f]{64}")
 SCHEDULES = ("constant", "cosine", "one_cycle", "step")
 PRECISIONS = ("float32", "bfloat16", "float16")
+DECAYS = ("all", "matrices")
 
 V = TypeVar("V")
 
@@ -134,6 +135,7 @@ class Recipe(Checked):
     lr: float = 1e-3  # the peak, where the schedule changes it
     momentum: float = 0.9  # sgd only
     weight_decay: float = 0.0
+    decay: str = "all"  # what weight_decay shrinks: all, or matrices (no norms, biases, positions)
     schedule: str = "constant"  # constant, cosine, one_cycle, step (a tenth at 1/2 and at 3/4)
     warmup: float = 0.0  # epochs of linear warm-up, fractions allowed
     epochs: int = 10
@@ -164,6 +166,7 @@ class Recipe(Checked):
         **dict.fromkeys(("optimizer", "init"), TEXT),
         "schedule": one_of(*SCHEDULES),
         "precision": one_of(*PRECISIONS),
+        "decay": one_of(*DECAYS),
         **dict.fromkeys(("epochs", "batch_size", "accumulate"), between(1, 1_000_000_000)),
         **dict.fromkeys(("patience", "evaluate_every"), count(0)),
         "seed": between(0, 2**63 - 1),  # torch takes no larger one

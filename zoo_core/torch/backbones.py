@@ -4,11 +4,13 @@ A trained model names it as `sha256:DIGEST` in its option `backbone_weights`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo_core.data.features import digest_of_tensors
@@ -27,11 +29,12 @@ HEADS = ("linear", "mlp")
 AT_ONCE = 16  # images; they may be large
 OPTION = "backbone_weights"
 BY_DIGEST = "sha256:"
+MOST_TOKENS = 9  # before the patches: a class, registers
 MOST = 2  # backbones that a process keeps at hand: a search asks for the same one again and again
 
 
 class FrozenModel(nn.Module):
-    """Images to features to scores: a backbone that is never trained, and a head that is.
+    """Images to features to scores: a backbone that stays as it is, and a head that is trained.
 
     A plugin's model subclasses it, or makes one in a function; docs/frozen.md has an example.
     backbone: a module that turns images into `width` features, (B, width). name: which arithmetic
@@ -40,6 +43,9 @@ class FrozenModel(nn.Module):
     """
 
     digest = ""  # of the backbone's weights, where the model was assembled from them
+    # Of a model that is fine-tuned: batch norms that go on learning, factors of the learning rate.
+    live: Sequence[nn.Module] = ()
+    lr_scales: Mapping[str, float] = {}
 
     def __init__(
         self,
@@ -72,9 +78,11 @@ class FrozenModel(nn.Module):
         return scores
 
     def train(self, mode: bool = True) -> FrozenModel:
-        """The backbone stays as it is: its batch norms have learned all they will."""
+        """The backbone stays in evaluation mode: its batch norms have learned all they will."""
         super().train(mode)
         self.backbone.eval()
+        for norm in self.live:
+            norm.train(mode)
         return self
 
 
@@ -128,7 +136,7 @@ def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> Back
     digest, folder = digest_in(config), cache_dir("weights") / "backbones"
     if digest and (copy := folder / f"{digest}.safetensors").exists():
         try:
-            found = _fitting(read_tensors(copy), spec, str(copy))
+            found = _fitting(read_tensors(copy), spec, str(copy), say)
             if found.digest == digest:
                 return found
             say(f"Warning: {copy} is damaged; looking elsewhere")
@@ -136,7 +144,7 @@ def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> Back
             say(f"Warning: {error}; looking elsewhere")
     asked = "" if digest else str(config[OPTION])
     given = capability(entry, "backbone")({**config, OPTION: asked}, say)
-    found = _fitting(given, spec, asked or f"the published weights of {entry.name}")
+    found = _fitting(given, spec, asked or f"the published weights of {entry.name}", say)
     if digest and found.digest != digest:
         raise WeightsError(
             f"this model needs a backbone with the digest {digest}, and the published "
@@ -150,12 +158,18 @@ def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> Back
     return found
 
 
-def _fitting(tensors: Mapping[str, np.ndarray], spec: TensorSpec, source: str) -> BackboneWeights:
+def _fitting(
+    tensors: Mapping[str, np.ndarray], spec: TensorSpec, source: str, say: Say
+) -> BackboneWeights:
     """Those of the tensors that the backbone has: not a classifier's last layer."""
+    tensors = dict(tensors)
     for name, (shape, _) in spec.items():
         if name not in tensors:
             raise OptionError(f"{source} does not fit this backbone: {name} is missing")
         array = tensors[name]
+        if tuple(array.shape) != tuple(shape) and (other := adapted(array, shape)) is not None:
+            say(f"{name} is adapted from the shape {list(array.shape)} to {list(shape)}.")
+            array = tensors[name] = other
         if tuple(array.shape) != tuple(shape):
             raise OptionError(
                 f"{source} does not fit this backbone: {name} has the shape {list(array.shape)}, "
@@ -166,3 +180,38 @@ def _fitting(tensors: Mapping[str, np.ndarray], spec: TensorSpec, source: str) -
             raise WeightsError(f"{source}: {name} holds numbers that are not finite")
     kept = {name: np.asarray(tensors[name], dtype) for name, (_, dtype) in spec.items()}
     return BackboneWeights(kept, digest_of_tensors(kept))
+
+
+def adapted(array: np.ndarray, shape: Sequence[int | None]) -> np.ndarray | None:
+    """A tensor for images of another size or with other channels; None: it is neither.
+
+    As timm does it. In float64, so that the digest of the result is the same on every machine.
+    """
+    wanted, given = tuple(shape), torch.from_numpy(array.astype(np.float64))
+    if None in wanted or len(wanted) != array.ndim or array.dtype.kind != "f":
+        return None
+    if array.ndim == 3 and wanted[0] == len(array) == 1 and wanted[2] == array.shape[2]:
+        given = _positions(given, int(wanted[1] or 0))
+    elif array.ndim == 4 and wanted == (len(array), wanted[1], *array.shape[2:]):
+        given = _stem(given, int(wanted[1] or 0))
+    return given.numpy().astype(array.dtype) if tuple(given.shape) == wanted else None
+
+
+def _positions(given: Tensor, count: int) -> Tensor:
+    """Positions (1, T, C) on a square grid of another size; those of tokens stay as they are."""
+    for tokens in range(min(MOST_TOKENS, given.shape[1], count)):
+        before, after = math.isqrt(given.shape[1] - tokens), math.isqrt(count - tokens)
+        if (tokens + before**2, tokens + after**2) == (given.shape[1], count):
+            grid = given[:, tokens:].reshape(1, before, before, -1).permute(0, 3, 1, 2)
+            grid = F.interpolate(grid, (after, after), mode="bicubic", antialias=True)
+            return torch.cat((given[:, :tokens], grid.flatten(2).transpose(1, 2)), 1)
+    return given
+
+
+def _stem(given: Tensor, channels: int) -> Tensor:
+    """The kernels of a first convolution, (out, 3, h, w), for a grey image or for more channels."""
+    if given.shape[1] != 3:
+        return given
+    if channels == 1:
+        return given.sum(1, keepdim=True)
+    return given.repeat(1, -(-channels // 3), 1, 1)[:, :channels] * 3 / channels

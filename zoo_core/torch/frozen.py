@@ -1,6 +1,7 @@
 """The trainer of frozen models: a backbone sees every image once, and then only features count.
 
 A checkpoint holds the head alone, a trained model's file the head and the digest of the backbone.
+With `task.finetune`, that head is where the training of the whole model begins.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from zoo_core.data.features import FEATURE_DTYPES, Features, digest_of_tensors
 from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import say, typed
-from zoo_core.io.errors import OptionError
+from zoo_core.io.errors import Interrupted, OptionError, signal_of
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, TensorSpec
+from zoo_core.spec.framework import Config, Description, TensorSpec
 from zoo_core.spec.recipe import Recipe
+from zoo_core.torch import finetune
 from zoo_core.torch.backbones import (
     BY_DIGEST,
     OPTION,
@@ -44,7 +46,15 @@ from zoo_core.train.display import Display
 from zoo_core.train.job import Fitted, Job, Say, refuse
 from zoo_core.train.loop import Loop
 
-OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0}  # of the pass: `task.dtype`, `task.batch`
+# Of the pass: `task.dtype`, `task.batch`.
+OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0, **finetune.OPTIONS}
+# The head that fine-tuning starts from, whatever the recipe says of the fine-tuning: solved.
+PROBE: dict[str, Any] = {
+    "optimizer": "lbfgs", "weight_decay": 3e-3, "epochs": 4, "schedule": "constant", "warmup": 0.0,
+    "augment": (), "accumulate": 1, "clip_grad": 0.0, "ema": 0.0, "patience": 0,
+    "restore_best": False, "evaluate_every": 0,
+}  # fmt: skip
+RECIPE = "finetune"  # for fine-tuning, where an entry has it and nobody names another
 BACKBONE = "backbone."
 TIMED = 16  # images that say how long one takes from its pixels on
 
@@ -53,7 +63,7 @@ class FrozenTrainer(TorchTrainer):
     # Features are not mixed, and kept in a precision of their own, `task.dtype`. To measure those
     # of all test images costs next to nothing.
     honours = TorchTrainer.honours - {"mixup", "precision", "evaluate_subset"}
-    closures = True
+    closures, more_options = True, OPTIONS
     # Of the last model: a search asks for the same a hundred times, and a backbone is large.
     _last: ClassVar[tuple[str, TensorSpec]] = ("", {})
 
@@ -106,34 +116,56 @@ class FrozenTrainer(TorchTrainer):
         return self.assemble(entry, config, prefixed("head.", head)).backbone
 
     def check(self, job: Job) -> None:
-        choose_device(job.device)
-        job.check_task(OPTIONS)
+        super().check(job)
         recipe, options = job.recipe, {**OPTIONS, **job.recipe.task}
         if (dtype := options["dtype"]) not in FEATURE_DTYPES:
             known = " or ".join(FEATURE_DTYPES)
             raise OptionError(f"task.dtype cannot be {dtype!r}", f"it is: {known}")
         if not isinstance(options["batch"], int) or options["batch"] < 0:
             raise OptionError(f"task.batch must be a whole number, not {options['batch']!r}")
-        self.check_optimizer(job)
-        views = [word for word in recipe.augment if word not in VIEWS]
+        how = finetune.asked_for(recipe)
+        if how:
+            finetune.unfreeze(self.sketch(job.entry, job.config), how)
+        views = [word for word in recipe.augment if word not in VIEWS and not how]
         in_parts = OPTIMIZERS[recipe.optimizer].closure and recipe.accumulate > 1
         refused = {
             f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}": bool(views),
             f"gives {recipe.optimizer} all features at once": in_parts,
+            f"has no {recipe.optimizer} for fine-tuning, which needs batches": bool(
+                how and OPTIMIZERS[recipe.optimizer].closure
+            ),
+            "solves the head itself before fine-tuning, and takes none from init": bool(
+                how and recipe.init
+            ),
         }
         refuse(job, refused)
 
     def updates(self, recipe: Recipe, images: int) -> int | None:
         chosen = OPTIMIZERS.get(recipe.optimizer)
-        return None if chosen and chosen.closure else super().updates(recipe, images)
+        solved = finetune.asked_for(recipe) or (chosen and chosen.closure)
+        return None if solved else super().updates(recipe, images)
+
+    def default_recipe(self, entry: ModelEntry, settings: Mapping[str, Any]) -> str:
+        tuned = settings.get("task", {}).get("finetune", finetune.HEAD) != finetune.HEAD
+        return RECIPE if tuned and RECIPE in entry.recipes else "default"
+
+    def outline(self, job: Job) -> Description:
+        plain, how = super().outline(job), finetune.asked_for(job.recipe)
+        if not how:
+            return plain
+        finetune.unfreeze(sketch := self.sketch(job.entry, job.config), how)
+        learned = (p.numel() for p in sketch.parameters() if p.requires_grad)
+        return replace(plain, trainable=sum(learned))
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Before the first of many trainings: the pass, where a person sees how it goes."""
         return [view.path for views in self.features(job).values() for view in views]
 
     def fit(self, job: Job) -> Fitted | None:
-        features = self.features(job)
+        how = finetune.asked_for(job.recipe)
+        return self._finetune(job, how) if how else self._fit_head(job, self.features(job))
 
+    def _fit_head(self, job: Job, features: Mapping[str, Sequence[Features]]) -> Fitted:
         def loader(split: Split, *, augment: Sequence[str] = (), **how: Any) -> Loader:
             views = features["train" if split is job.dataset.train else "test"]
             return FeatureLoader(split, views if augment else views[:1], **how)
@@ -153,6 +185,29 @@ class FrozenTrainer(TorchTrainer):
         # The test set is measured with the whole model, from the same features.
         return replace(Loop(TorchLearner(on_features, head), on_features).fit(), test_scores=None)
 
+    def _finetune(self, job: Job, how: finetune.Finetuning) -> Fitted:
+        """Solve the head on features, and go on from there with images.
+
+        The first part leaves nothing behind but features: a resume does it again, to the same
+        bytes.
+        """
+        # The test images wait until the end: what is kept by then is measured on them.
+        job = replace(job, dataset=replace(job.dataset, test=None))
+        recipe = replace(job.recipe, **PROBE, task={**job.recipe.task, "finetune": finetune.HEAD})
+        solving = replace(job, recipe=recipe, run=None, resume_from=None)
+        features = self.features(replace(solving, run=job.run))
+        try:
+            probe = self._fit_head(replace(solving, display=Display(quiet=True)), features)
+        except Interrupted as error:
+            again = typed("zoo train --resume", job.run.path) if job.run else ""
+            raise Interrupted(str(error), again, signal_of(error)) from error
+        torch.manual_seed(recipe.seed)
+        model = self.assemble(job.entry, job.config, probe.tensors)
+        rows = torch.from_numpy(features["train"][0].array[job.parts[1]])
+        with torch.inference_mode():
+            said = model.head(rows.float()).numpy()
+        return finetune.fit(job, how, model, probe, said)
+
     def features(self, job: Job) -> dict[str, list[Features]]:
         """By split, the views of it; whatever of them is not in the cache is computed now."""
         options = {**OPTIONS, **job.recipe.task}
@@ -168,7 +223,8 @@ class FrozenTrainer(TorchTrainer):
                 typed("zoo train --resume", job.run.path) if job.run else "",
             )
 
-        found = {"train": [of("train", v) for v in dict.fromkeys(("plain", *job.recipe.augment))]}
+        views = () if finetune.asked_for(job.recipe) else job.recipe.augment  # words for images
+        found = {"train": [of("train", view) for view in dict.fromkeys(("plain", *views))]}
         if job.dataset.test is not None and len(job.dataset.test):
             found["test"] = [of("test", "plain")]
         return found
@@ -180,14 +236,17 @@ class FrozenTrainer(TorchTrainer):
 
     def score_split(
         self, model: FrozenModel, preprocess: Preprocess, dataset: Dataset, split: str
-    ) -> tuple[np.ndarray, float]:
+    ) -> tuple[np.ndarray, float] | None:
         """Scores of all images of a split from their features, the more exact ones if both are
-        kept, and milliseconds that the whole model needs for an image."""
+        kept, and milliseconds that the whole model needs for an image. Features of a backbone that
+        is in no other model, a fine-tuned one, are not worth keeping."""
         digest = model.digest or digest_of_tensors(to_arrays(model.backbone))
         narrow, wide = (
             Pass(model, digest, preprocess, dataset, split, dtype=d) for d in FEATURE_DTYPES
         )
         kept = wide.kept(lambda _: None) or narrow.kept(lambda _: None)
+        if not kept and not model.digest:
+            return None
         device = next(model.parameters()).device
         features = kept or narrow.features(lambda: model.backbone, Display(), device)
         few = preprocess.batch(list(narrow.images.images[:TIMED]), backend=self.backend)

@@ -76,6 +76,41 @@ OPTIMIZERS = {
 }
 
 
+def parameter_groups(model: nn.Module, parameters: list[nn.Parameter], decay: str) -> list[Any]:
+    """The parameters of an optimiser, apart by what decays and by how fast each learns.
+
+    A model may have `lr_scales`: factors of the rate, by the names of parameters.
+    """
+    scales: Mapping[str, float] = getattr(model, "lr_scales", {})
+    if decay == "all" and not scales:
+        return parameters
+    names = {p: name.removeprefix("_orig_mod.") for name, p in model.named_parameters()}
+    shrinks = matrices(model, parameters) if decay == "matrices" else set(parameters)
+    groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    for p in parameters:
+        scale = scales.get(names.get(p, ""), 1.0)
+        groups.setdefault((scale, p in shrinks), []).append(p)
+    return [
+        {"params": given, "lr_scale": scale, **({} if shrunk else {"weight_decay": 0.0})}
+        for (scale, shrunk), given in groups.items()
+    ]
+
+
+def matrices(model: nn.Module, parameters: Iterable[nn.Parameter]) -> set[nn.Parameter]:
+    """Those that `decay=matrices` shrinks. Norms, biases, tokens, positions and embeddings are no
+    matrices, nor is what a module lists by name in its attribute `no_decay`."""
+    left_out: set[nn.Parameter] = set()
+    for module in model.modules():
+        named = ("weight",) if isinstance(module, nn.Embedding) else ()
+        named = getattr(module, "no_decay", named)
+        left_out.update(p for name, p in module.named_parameters() if name in named)
+    return {
+        p
+        for p in parameters
+        if p.ndim > 1 and not (p.ndim == 3 and len(p) == 1) and p not in left_out
+    }
+
+
 class Task(ABC):
     """The base of all tasks. Subclass it for a new sort of training; see docs/training.md.
 
@@ -119,7 +154,10 @@ class Task(ABC):
         # One kernel for all parameters instead of several for each: most of a small model's step.
         if "fused" in inspect.signature(chosen.make).parameters:
             options["fused"] = True
-        return chosen.make([p for p in self.parameters(name) if p.requires_grad], **options)
+        given = [p for p in self.parameters(name) if p.requires_grad]
+        # L-BFGS takes one group, and its penalty is on matrices alone.
+        groups = given if chosen.closure else parameter_groups(self.model, given, self.recipe.decay)
+        return chosen.make(groups, **options)
 
     def start(self, model: nn.Module) -> None:  # noqa: B027 - optional
         """Put what the settings decide into a new model, or into the copy that is averaged."""

@@ -44,10 +44,11 @@ class TorchTrainer(Trainer):
     checks = "zoo_core.torch.checks:CHECKS"
     # The task says whether it uses mixup, label_smoothing and class_weights.
     honours = Loop.honours | {
-        "optimizer", "momentum", "weight_decay", "label_smoothing", "clip_grad", "precision",
-        "compile", "init", "class_weights",
+        "optimizer", "momentum", "weight_decay", "decay", "label_smoothing", "clip_grad",
+        "precision", "compile", "init", "class_weights",
     }  # fmt: skip
     closures = False  # whether it gives an optimiser all rows at once
+    more_options: Mapping[str, Any] = {}  # `task.<name>`, besides those of the task
 
     def __init__(self) -> None:
         usable = (o for o in OPTIMIZERS.items() if self.closures or not o[1].closure)
@@ -140,7 +141,7 @@ class TorchTrainer(Trainer):
         choose_device(job.device)
         task = find_task(job.entry, job.dataset.targets)
         able = {"mixes": task.mixes, "smooths": task.smooths, "weighs": task.weighs}
-        job.check_task(task.options, needs=task.needs, **able)
+        job.check_task({**self.more_options, **task.options}, needs=task.needs, **able)
         try:
             task.check(job)
         except ValueError as error:

@@ -135,8 +135,8 @@ def build_job(
     job.training_loader(backend="numpy")  # refuses words and sizes that cannot be
     if not run:
         config = trainer.complete(entry, job.config, display.say)
-        described = trainer.describe(trainer.sketch(entry, config))
-        job = replace(job, config=config, described=described)
+        job = replace(job, config=config)
+        job = replace(job, described=trainer.outline(job))
     if run and Checkpoints(run.checkpoints).latest_path():
         return job  # the checkpoint has the weights; what `init` names may be gone by now
     job = replace(job, init=starting_tensors(job, runs))

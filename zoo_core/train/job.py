@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -157,7 +157,7 @@ class Fitted:
 
     tensors: Mapping[str, np.ndarray]  # with the names and dtypes of tensor_spec
     epochs: int = 1
-    best_epoch: int | None = None  # by validation loss
+    best_epoch: int | None = None  # by validation loss; 0: the weights are of before the first
     stopped_early: bool = False
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -165,6 +165,9 @@ class Fitted:
     remarks: Sequence[str] = ()  # what went wrong, in sentences for the report
     # What a classifier with exactly these weights says of the test set, where that is known.
     test_scores: np.ndarray | None = None
+    # Options in which the finished model differs from the job's: those that its tensors fit.
+    config: Config = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)  # more for the `result` of run.json
 
 
 class Trainer(Framework):
@@ -218,6 +221,14 @@ class Trainer(Framework):
         person what takes long.
         """
         return dict(config)
+
+    def default_recipe(self, entry: ModelEntry, settings: Mapping[str, Any]) -> str:
+        """The recipe that a training starts from where nobody names one, by what is set."""
+        return "default"
+
+    def outline(self, job: Job) -> Description:
+        """How large the model of a job is, and how much of it this training changes."""
+        return self.describe(self.sketch(job.entry, job.config))
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Make what many trainings of this sort share, and give its files; a search calls it once.

@@ -98,9 +98,10 @@ def train(
 ) -> Result:
     """Train a model in a new run directory; recipe "": `default`, or what fits the data better."""
     entry, settings = find_model(model), settings or {}
-    name = recipe or "default"
+    trainer = trainer_of(entry)
+    name = recipe or trainer.default_recipe(entry, settings)
     chosen = override(choose_recipe(entry, name), settings)
-    refuse_ignored(entry, trainer_of(entry), chosen)  # before a dataset is fetched
+    refuse_ignored(entry, trainer, chosen)  # before a dataset is fetched
     display = open_display(quiet)
     data, chosen = open_data(entry, chosen, named_or(dataset, entry.dataset), display.say)
     asked = {*settings, *(("recipe",) if recipe else ())}
@@ -239,7 +240,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 
 def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
-    job, fitted = _calibrated(job, fitted)
+    job, fitted = _calibrated(replace(job, config={**job.config, **fitted.config}), fitted)
     digest, size = write_model(job, run.model_file, fitted.tensors)
     try:
         # As every load does, and more: what is kept must not be rounded by the next load.
@@ -256,15 +257,20 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
         "cpu_seconds": round(fitted.cpu_seconds, 3),
         "images_per_second": round(fitted.images_per_second, 1),
         "model": {"file": run.model_file.name, "sha256": digest, "bytes": size},
+        **({"config": fitted.config} if fitted.config else {}),
+        **fitted.facts,
     }
     if job.dataset.test:
         result |= _measured(job, run, fitted)
     elif not len(job.parts[1]):  # of the finished weights: an epoch's line has those on the way
         result["train"], *_ = _measure(job, fitted, split="train", rows=job.parts[0])
+    elif fitted.best_epoch == 0:
+        result["validation"], *_ = _measure(job, fitted, split="train", rows=job.parts[1])
     test, last = result.get("test", {}), fitted.best_epoch in (None, fitted.epochs)
+    earlier = job.recipe.restore_best or fitted.best_epoch == 0
     if not (lines := run.metrics()):  # no loop wrote any
         _write_line(job, run, fitted, test)
-    elif "test_loss" not in lines[-1] and (last or not job.recipe.restore_best):
+    elif "test_loss" not in lines[-1] and (last or not earlier):
         run.write_metrics([*lines[:-1], lines[-1] | _plain("test", test)])  # left to us
     split, figures = final_scores(result, run.metrics())
     if split:

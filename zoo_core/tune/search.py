@@ -68,7 +68,7 @@ PART = {"subset": 0.2, "validation_fraction": 0.2}
 PRESETS = {
     # A fifth of the images, few trials, and those that cannot win end early.
     "default": SearchSettings(
-        recipe="default", settings=PART, searcher="tpe", trials=8, startup=5, prune=True
+        settings=PART, searcher="tpe", trials=8, startup=5, prune=True
     ),
     # The published search to the letter. hyperopt draws its first 20 trials at random, so this one
     # is a random search, as the original was.
@@ -81,7 +81,7 @@ PRESETS = {
         searcher="tpe", trials=20, startup=20, prune=False,
     ),
 }  # fmt: skip
-SWEEP = SearchSettings(recipe="default", searcher="grid", startup=0, prune=False)
+SWEEP = SearchSettings(searcher="grid", startup=0, prune=False)
 MOST_EPOCHS, PATIENCE = 50, 2  # of trials whose rate is constant
 
 
@@ -152,14 +152,15 @@ def decide(asked: SearchSettings) -> SearchPlan:
         hint = did_you_mean(asked.preset, PRESETS, known)
         raise OptionError(f"there is no preset {asked.preset!r}", hint)
     preset = SWEEP if sweep else PRESETS[asked.preset]
-    recipe_name = asked.recipe or (preset.recipe if preset.recipe in entry.recipes else "default")
+    trainer = trainer_of(entry)
+    recipe_name = asked.recipe or (preset.recipe if preset.recipe in entry.recipes else "")
+    recipe_name = recipe_name or trainer.default_recipe(entry, asked.settings)
     recipe = choose_recipe(entry, recipe_name)
     settings = merge(preset.settings, asked.settings)
     if preset is PRESETS["default"] and settings.get("schedule", recipe.schedule) == "constant":
         # A rate that does not fall may train too long: the validation loss says when to stop.
         # Where it falls, the recipe's number of epochs belongs to it.
         settings = {"epochs": MOST_EPOCHS, "patience": PATIENCE, **settings}
-    trainer = trainer_of(entry)
     used, ranges = honoured(trainer), trainer.optimizers
     # What nobody asked for, the epochs of the preset say, is left out where it changes nothing.
     settings = {k: v for k, v in settings.items() if k in asked.settings or k in used}

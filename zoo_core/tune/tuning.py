@@ -75,7 +75,8 @@ def tune_and_train(
 ) -> Result:
     """Search the learning rate, then train with it; what is set holds for the training too."""
     entry = registry().models.get(model)
-    wanted = override(choose_recipe(entry, recipe or "default"), settings)
+    name = recipe or trainer_of(entry).default_recipe(entry, settings)
+    wanted = override(choose_recipe(entry, name), settings)
     if settings.keys() & {"patience", "restore_best"}:
         settings = {"validation_fraction": wanted.validation_fraction, **settings}
     asked = SearchSettings(

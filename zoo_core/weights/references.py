@@ -171,7 +171,7 @@ def of_run(run: Run, reference: str = "") -> Located:
             run=document,
             **told(
                 model=f"{model['plugin']}/{model['name']}",
-                config=model["config"],
+                config={**model["config"], **result.get("config", {})},
                 dataset=data["reference"],
                 classes=data["classes"],
                 targets=data.get("targets", {}),

@@ -36,6 +36,21 @@ def recipes(preprocess: Mapping[str, Any], **paper: Any) -> dict[str, zoo.Recipe
         "few_images": zoo.Recipe(
             optimizer="lbfgs", weight_decay=3e-3, epochs=4, preprocess=preprocess
         ),
+        # Of the training that follows the head's; what it starts from is always solved.
+        "finetune": zoo.Recipe(
+            optimizer="adamw",
+            lr=1e-4,
+            weight_decay=0.05,
+            decay="matrices",
+            schedule="one_cycle",
+            epochs=5,
+            batch_size=32,
+            augment=("flip",),
+            clip_grad=1.0,
+            validation_fraction=0.1,
+            preprocess=preprocess,
+            task={"finetune": "last:2"},
+        ),
     }
     if paper:
         chosen["paper"] = zoo.Recipe(optimizer="adam", seed=3407, preprocess=preprocess, **paper)

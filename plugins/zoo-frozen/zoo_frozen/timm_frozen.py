@@ -27,6 +27,8 @@ def frozen(
     network = timm.create_model(
         backbone, pretrained=False, num_classes=0, in_chans=in_channels, **extra
     )
+    if hasattr(network, "no_weight_decay"):  # timm's word; tables of positions for example
+        network.no_decay = network.no_weight_decay()
     return zoo.FrozenModel(
         network,
         network.head_hidden_size if hasattr(network, "head_hidden_size") else network.num_features,
