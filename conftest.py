@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+gc.disable()  # until all tests are imported: none of what imports make is garbage
 TORCHS_OWN = 67280421310721  # with which torch begins where nobody seeds it
 
 for name in [name for name in os.environ if name.startswith("ZOO_")]:
@@ -33,6 +34,7 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # what imports made stays: looking through it again and again finds nothing
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures of any scope

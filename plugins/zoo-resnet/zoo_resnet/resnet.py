@@ -70,7 +70,7 @@ class ResNet(nn.Module):
             self.add_module(f"layer{number}", nn.Sequential(*blocks))
         self.fc = nn.Linear(before, num_classes)
         for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
+            if isinstance(layer, nn.Conv2d) and not layer.weight.is_meta:  # a sketch has no values
                 nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
