@@ -335,6 +335,13 @@ def written(folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
+def shown(*texts: object) -> None:
+    """A terminal can show them, and obeys nothing in them."""
+    text = plain("\n".join(map(str, texts)))
+    text.encode()
+    assert not UNPRINTABLE.search(text.replace("\n", "").replace("\t", ""))
+
+
 def digest_judge(data: bytes, folder: Path) -> None:
     """Only the original passes its digest."""
     path = written(folder, "digest.safetensors", data)
@@ -362,7 +369,7 @@ def same(model: Any, data: bytes) -> None:
     if about.targets.names:
         (prediction,) = zoo.predict(model, IMAGE)
         assert len(about.targets.names) == outputs and finite(prediction.answer)
-        plain(str(prediction)).encode()
+        shown(prediction, *prediction.words)
 
 
 def finite(document: Any) -> bool:
@@ -382,7 +389,11 @@ def manifest_judge(data: bytes, folder: Path) -> None:
     kind = Weights if data.lstrip().startswith(b'{"name') else Manifest
     found = parse(data, kind, "it")
     assert parse(msgspec.json.encode(found), kind, "it again") == found
-    assert not UNPRINTABLE.search(json.dumps(msgspec.to_builtins(found), ensure_ascii=False))
+    document = msgspec.to_builtins(found)
+    values = [key for _, key in places(document)] + [
+        holder[key] for holder, key in places(document)
+    ]
+    assert not any(UNPRINTABLE.search(text) for text in values if isinstance(text, str))
 
 
 def config_judge(data: bytes, folder: Path) -> None:
@@ -401,7 +412,7 @@ def checkpoint_judge(data: bytes, folder: Path) -> None:
     written(folder, "00000007.safetensors", tensors)
     state, warnings = Checkpoints(folder).load()
     assert (state is None) == bool(warnings)
-    plain("".join(warnings)).encode()
+    shown(*warnings)
     if state:
         about = json.loads(record)
         assert sha256(tensors) == about["sha256"]
@@ -436,12 +447,11 @@ def run_judge(data: bytes, folder: Path) -> None:
 def look_at(run: Run) -> None:
     """All that zoo runs, zoo compare and their tables read."""
     summary = summarize_any(run)
-    shown = [summary.shown_status, summary.shown_epochs, summary.error, summary.model]
-    plain(str([*shown, summary])).encode()
+    shown(summary.shown_status, summary.shown_epochs, summary.error, summary.model, summary)
     json.dumps(msgspec.to_builtins(summary), default=str)
     with contextlib.suppress(zoo.ZooError):
         for comparison in compare([row_of(run), row_of(run)]):
-            plain(str([comparison.apart, comparison.unlike, comparison.labels])).encode()
+            shown(*comparison.apart, *comparison.unlike, *comparison.labels)
 
 
 def metrics_judge(data: bytes, folder: Path) -> None:
@@ -456,7 +466,7 @@ def search_judge(data: bytes, folder: Path) -> None:
     written(folder, "search.json", settings)
     written(folder, "trials.jsonl", trials)
     search = Search(folder)
-    plain(str(summarize_any(SearchFolder(folder)))).encode()
+    shown(summarize_any(SearchFolder(folder)))
     search.plan()
     search.trials()
 
@@ -483,8 +493,9 @@ def table_judge(data: bytes, folder: Path) -> None:
     for row in range(len(found.names)):
         place = Path(found.read(row)).resolve()
         assert place.is_relative_to(folder.resolve())
-    assert found.labels is None or len(found.labels) == len(found.names)
-    plain(str([found.classes, found.left_out, found.remarks])).encode()
+    if found.labels is not None:
+        assert len(found.labels) == len(found.names) and np.isfinite(found.labels).all()
+    shown(*(found.classes or ()), *(one.reason for one in found.left_out), *found.remarks)
 
 
 # ---------------------------------------------------------------- the kinds
@@ -585,7 +596,7 @@ def judge(kind: str, data: bytes, folder: Path) -> None:
     try:
         _KINDS[kind].judge(data, folder)
     except zoo.ZooError as error:
-        plain(f"{error}\n{error.hint}").encode()  # a terminal can show it
+        shown(error, error.hint)
 
 
 def case(kind: str, seed: int, number: int) -> bytes:
