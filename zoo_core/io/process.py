@@ -40,7 +40,7 @@ class Interruption:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
-MOST_PROCESSES = 1 << 20
+LONGEST = 20  # digits of both numbers of a process
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of malloc.h
 LARGEST = 2**31 - 1  # what mallopt takes
 
@@ -81,7 +81,8 @@ def calm_threads() -> None:
 def process() -> tuple[int, int]:
     """The number of this process and how many train together, as torchrun tells them."""
     rank, size = os.environ.get("RANK") or "0", os.environ.get("WORLD_SIZE") or "1"
-    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size) <= MOST_PROCESSES):
+    numbers = rank.isdecimal() and size.isdecimal() and len(rank + size) < LONGEST
+    if not (numbers and int(rank) < int(size)):
         what = f"RANK {rank!r} and WORLD_SIZE {size!r} do not number processes that train together"
         raise UsageError(what, "torchrun sets both; otherwise: unset RANK WORLD_SIZE")
     return int(rank), int(size)
