@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 import click
 from campaigns import forks, scenes
 from campaigns.kills import MLP, TRAIN
-from campaigns.words import FITTING, NASTY, SETTINGS, VALUES
+from campaigns.words import FITTING, NASTY, PLACES, SETTINGS, VALUES, VARIABLES
 
 SECONDS = 60  # after which a call hangs
 PATIENCE = 8  # seconds after which one that trains or serves gets a Ctrl-C
@@ -39,14 +40,19 @@ RARE = {("doctor",): 0.03, ("plugin", "check"): 0.2, ("export",): 0.3, ("tensorb
 class Call:
     path: tuple[str, ...]
     arguments: tuple[str, ...]
+    around: tuple[str, ...] = ()  # as in a shell: NAME=VALUE, and where the output goes
 
     @property
-    def line(self) -> tuple[str, ...]:
-        return (*self.path, *self.arguments)
+    def words(self) -> tuple[str, ...]:
+        return (*self.around, *self.path, *self.arguments)
 
     @property
-    def trains(self) -> bool:
-        return self.path in LONG
+    def environment(self) -> dict[str, str]:
+        return dict(word.split("=", 1) for word in self.around if "=" in word)
+
+    @property
+    def output(self) -> str:
+        return next((word for word in self.around if word.startswith(">")), "")
 
 
 def commands() -> dict[tuple[str, ...], click.Command]:
@@ -96,7 +102,12 @@ def drawn(draws: random.Random, known: dict[tuple[str, ...], click.Command]) -> 
     draws.shuffle(options)
     words = [word for option in options for word in option]
     words = [*arguments, *words] if draws.random() < 0.7 else [*words, *arguments]
-    return Call(path, (*words, *_bounds(path, words, draws)))
+    around = []
+    if draws.random() < 0.15:
+        around.append(f"{draws.choice(VARIABLES)}={draws.choice((*PLACES, *NASTY))}")
+    if draws.random() < 0.05:
+        around.append(draws.choice((">/dev/full", ">&-")))
+    return Call(path, (*words, *_bounds(path, words, draws)), tuple(around))
 
 
 def _bounds(path: tuple[str, ...], words: list[str], draws: random.Random) -> list[str]:
@@ -188,13 +199,14 @@ class Calls:
 
     def draw(self, seed: int, number: int) -> list[str]:
         """A command line; RUN stands for the name of the newest run, which is never the same."""
-        return list(drawn(random.Random(f"{seed} {number}"), self._known).line)
+        return list(drawn(random.Random(f"{seed} {number}"), self._known).words)
 
     def attempt(self, subject: list[str]) -> tuple[int, str]:
         """Make a call: one, and what did not hold, "" if all did."""
-        words = tuple(word.replace("RUN", self._run) for word in subject)
-        path = max((one for one in self._known if one == words[: len(one)]), key=len)
-        problem = self.judge(Call(path, words[len(path) :]))
+        words = tuple(re.sub(r"\bRUN\b", self._run, word) for word in subject)
+        start = next(n for n, word in enumerate(words) if not re.match(r"[A-Z_]+=|>", word))
+        path = max((p for p in self._known if p == words[start : start + len(p)]), key=len)
+        problem = self.judge(Call(path, words[start + len(path) :], words[:start]))
         shown = " ".join(
             word if len(word) < 80 else f"{word[:30]}...({len(word)})" for word in words
         )
@@ -207,9 +219,11 @@ class Calls:
         before = scenes.around(self._stage)
         watched = self.folder / "outside"
         watched.write_bytes(b"")
-        prepared = Watch(self._stage, watched, PATIENCE if call.trains else 0, self.sabotage)
+        patience = PATIENCE if call.path in LONG else 0
+        prepared = Watch(self._stage, watched, patience, call.output, self.sabotage)
         ended = forks.call(
-            call.line, self._here, env=scenes.environment(self._here), seconds=SECONDS,
+            (*call.path, *call.arguments), self._here,
+            env=scenes.environment(self._here) | call.environment, seconds=SECONDS,
             memory=MEMORY, before=prepared,
         )  # fmt: skip
         outside = watched.read_text(errors="backslashreplace")
@@ -232,6 +246,8 @@ class Calls:
             return f"no word about what is wrong: {ended}"
         if any(sign in both for sign in ESCAPES):
             return f"signs that steer a terminal: {ended}"
+        if call.output:
+            return ""
         if "--json" in call.arguments and "--" not in call.arguments and not ended.code:
             if "--help" in call.arguments or "-h" in call.arguments:
                 return ""
@@ -249,6 +265,7 @@ class Watch:
     folder: Path
     notes: Path
     patience: float
+    output: str
     sabotage: Callable[[], object] | None
 
     def __call__(self) -> None:
@@ -266,6 +283,11 @@ class Watch:
                 os.write(log, f"{event} {path}\n".encode(errors="backslashreplace"))
 
         sys.addaudithook(watch)
+        if self.output == ">&-":
+            sys.stdout.close()  # as Python finds it: there is none
+            sys.stdout = None  # type: ignore[assignment]
+        elif self.output:
+            os.dup2(os.open(self.output[1:], os.O_WRONLY), 1)
         if self.patience:
             signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
             signal.setitimer(signal.ITIMER_REAL, self.patience, self.patience)

@@ -25,6 +25,7 @@ STORIES = [("", [name, "1"]) for name in ("train fcn_numpy", "plugin new", "data
 LINES = [
     ["list", "--json"], ["list", "\x1b]0;x\x07"], ["predict", "latest", "pipe.png", "--json"],
     ["train", "--config", "deep.toml"], ["info", "x" * 5000], ["evaluate", "runs/RUN"],
+    ["HF_ENDPOINT=http://a:99999", "pull", "hf:org/name"], [">/dev/full", "list"], [">&-", "list"],
     ["runs", "remove", "latest", "--yes"], ["plugin", "new", "mixer", "--to", ".."],
 ]  # fmt: skip
 PLANTED = {

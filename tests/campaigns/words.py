@@ -106,3 +106,24 @@ FITTING: dict[str, list[str]] = {
     "max_size": ["0", "5GB", "1e999GB", "-1MB", "nanGB"],
     "host": ["127.0.0.1", "localhost"],
 } | dict.fromkeys(("run", "ref", "reference", "references", "init", "resume", "distance"), WEIGHTS)
+# Of the environment, and what such a variable may hold.
+VARIABLES = [
+    "HF_ENDPOINT",
+    "HF_TOKEN",
+    "HF_HOME",
+    "ZOO_CACHE",
+    "ZOO_RUNS",
+    "ZOO_MANIFEST",
+    "ZOO_CONFIG",
+]
+VARIABLES += ["COLUMNS", "HF_HUB_OFFLINE", "WORLD_SIZE", "RANK", "ZOO_STRICT", "TMPDIR"]
+PLACES = [
+    "http://127.0.0.1:99999",
+    "http://a b",
+    "ftp://x",
+    "hub",
+    "runs",
+    "1",
+    "noise.json",
+    "folder",
+]

@@ -13,6 +13,7 @@ from zoo_core.cli import main as command_line
 from zoo_core.cli import output
 from zoo_core.io.console import LONGEST, plain
 from zoo_core.io.errors import EntryError, UsageError
+from zoo_core.io.process import process
 from zoo_core.spec.entries import DatasetEntry
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.settings import read_request
@@ -101,6 +102,14 @@ def test_numbers_that_nothing_can_hold_are_refused():
 def test_a_setting_that_nothing_can_hold_is_refused_before_it_is_used(capsys, settings, words):
     code, _, said = run(capsys, "train", "mlp", "--dataset", "synthetic", *settings)
     assert code == 2 and said.startswith("Error: ") and words in said, said
+
+
+@pytest.mark.parametrize(("rank", "size"), [("x", "2"), ("-1", "2"), ("2", "2"), ("0", "9" * 5000)])
+def test_a_number_of_processes_that_nobody_set_well_is_one_sentence(monkeypatch, rank, size):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", size)
+    with pytest.raises(UsageError, match="do not number processes that train together"):
+        process()
 
 
 @pytest.mark.parametrize("kind, start", [("json", "["), ("toml", "a=" + "[")])

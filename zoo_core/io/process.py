@@ -10,6 +10,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from zoo_core.io.errors import UsageError
+
 
 class Interruption:
     """While this is entered, the first signal sets `signal` and the next one acts as usual."""
@@ -38,6 +40,7 @@ class Interruption:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
+LONGEST = 20  # digits of both numbers of a process
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of malloc.h
 LARGEST = 2**31 - 1  # what mallopt takes
 
@@ -77,4 +80,9 @@ def calm_threads() -> None:
 
 def process() -> tuple[int, int]:
     """The number of this process and how many train together, as torchrun tells them."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    rank, size = os.environ.get("RANK") or "0", os.environ.get("WORLD_SIZE") or "1"
+    numbers = rank.isdecimal() and size.isdecimal() and len(rank + size) < LONGEST
+    if not (numbers and int(rank) < int(size)):
+        what = f"RANK {rank!r} and WORLD_SIZE {size!r} do not number processes that train together"
+        raise UsageError(what, "torchrun sets both; otherwise: unset RANK WORLD_SIZE")
+    return int(rank), int(size)
