@@ -1,5 +1,6 @@
 """What the tests of the core and of all plugins share: a world of its own for each of them."""
 
+import atexit
 import gc
 import logging
 import os
@@ -34,6 +35,7 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # what imports made stays: looking through it again and again finds nothing
+    atexit.register(gc.unfreeze)  # or nanobind takes its own types for leaks
     gc.enable()
 
 
