@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import random
-import resource
 import select
 import signal
 import sys
@@ -161,6 +160,8 @@ def call(
 
 def _become(folder: Path, env: Mapping[str, str], out: Any, err: Any, memory: int) -> None:
     """Make the child what a process that a shell starts would be."""
+    import resource  # here: tests import this module on Windows too
+
     os.setsid()  # a group of its own, which is killed as a whole
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)

@@ -36,6 +36,7 @@ def environment(folder: Path) -> dict[str, str]:
         "ZOO_MANIFEST": str(folder / "manifest.json"),
         "HF_HOME": str(folder / "home" / "hf"),
         "TORCH_HOME": str(folder / "home" / "torch"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "home" / "inductor"),
         "HF_TOKEN": TOKEN,
         "HF_ENDPOINT": "http://127.0.0.1:9",  # where nobody listens
         "http_proxy": "http://127.0.0.1:9",

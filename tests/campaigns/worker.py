@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from campaigns.tally import Tally
 
+TURN = 20.0  # seconds for one kind of mutations
 CASES = Path(__file__).parent / "cases"
 
 
@@ -53,11 +55,7 @@ def tallies(name: str, seed: int, seconds: float, folder: Path) -> Iterator[Tall
     """Run a campaign for so long; what each part of it counted."""
     deadline = time.monotonic() + seconds
     if name == "mutations":
-        from campaigns import mutations
-
-        for number, kind in enumerate(mutations.KINDS):
-            left = (deadline - time.monotonic()) / (len(mutations.KINDS) - number)
-            yield mutations.run(kind, seed, max(0.0, left), folder)
+        yield from _mutations(seed, deadline, folder)
         return
     with OPEN[name](folder) as campaign:
         number = 0
@@ -68,6 +66,21 @@ def tallies(name: str, seed: int, seconds: float, folder: Path) -> Iterator[Tall
                 keep(name, seed, number, problem, subject)
             yield Tally(tried, tried - bool(problem), [problem] * bool(problem))
             number += 1
+
+
+def _mutations(seed: int, deadline: float, folder: Path) -> Iterator[Tally]:
+    """Every kind by turns, each time with another seed, so that a Ctrl-C loses one turn only."""
+    from campaigns import mutations
+
+    folder.mkdir(parents=True, exist_ok=True)
+    share = min(TURN, (deadline - time.monotonic()) / len(mutations.KINDS))
+    for turn in range(10**6):
+        for kind in mutations.KINDS:
+            if (left := deadline - time.monotonic()) <= 0:
+                return
+            yield mutations.run(kind, seed + turn * 10**6, min(share, left), folder)
+            for failed in folder.glob("*.bin"):
+                shutil.move(failed, CASES / failed.name)  # a test of the mutations tries it again
 
 
 def keep(name: str, seed: int, number: int, what: str, subject: list[str]) -> None:
