@@ -221,7 +221,7 @@ def contents(file: IO[bytes]) -> tuple[memoryview, str]:
     with ThreadPoolExecutor(1) as other:
         # It hashes a part while this thread reads the next one; few bytes are not worth its start.
         update: Callable[[memoryview], object]
-        update = partial(other.submit, digest.update) if size > CHUNK else digest.update
+        update = partial(other.submit, digest.update) if size > 8 * CHUNK else digest.update
         for part in parts:
             if file.readinto(part) != len(part):  # type: ignore[attr-defined]
                 raise OSError(0, SHORTER)
