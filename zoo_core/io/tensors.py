@@ -220,7 +220,10 @@ def contents(file: IO[bytes]) -> tuple[memoryview, str]:
     with ThreadPoolExecutor(1) as other:
         # It hashes a part while this thread reads the next one; few bytes are not worth its start.
         update: Callable[[memoryview], object]
-        update = (lambda part: other.submit(digest.update, part)) if size > CHUNK else digest.update
+        if size > 8 * CHUNK:
+            update = lambda part: other.submit(digest.update, part)  # noqa: E731
+        else:
+            update = digest.update
         for part in parts:
             if file.readinto(part) != len(part):  # type: ignore[attr-defined]
                 raise OSError(0, SHORTER)

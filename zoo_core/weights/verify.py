@@ -249,7 +249,7 @@ def _check_tensors(
         expected = (dtype or kind) if floats else wanted[1]
         if kind != expected:
             raise WeightsError(f"{path}: {name} is {kind} instead of {expected}")
-        if kind in FLOATS and not _finite(array, kind):
+        if kind in FLOATS and not finite(array, kind):
             raise WeightsError(f"{path}: {name} holds numbers that are not finite")
         if kind == "bfloat16":  # the upper half of float32
             array = (array.astype(np.uint32) << 16).view(np.float32)
@@ -259,7 +259,8 @@ def _check_tensors(
     return tensors
 
 
-def _finite(array: np.ndarray, kind: str) -> bool:
+def finite(array: np.ndarray, kind: str) -> bool:
+    """Whether a tensor of this dtype holds neither NaN nor infinity."""
     flat, most = array.reshape(-1), EXPONENTS.get(kind)
     parts = (flat[begin : begin + PART] for begin in range(0, flat.size, PART))
     if most is None:
