@@ -193,7 +193,7 @@ class FrozenTrainer(TorchTrainer):
         """
         # The test images wait until the end: what is kept by then is measured on them.
         job = replace(job, dataset=replace(job.dataset, test=None))
-        recipe = replace(job.recipe, **PROBE, task={**job.recipe.task, "finetune": finetune.HEAD})
+        recipe = replace(job.recipe, **PROBE, task={**job.recipe.task, **finetune.OPTIONS})
         solving = replace(job, recipe=recipe, run=None, resume_from=None)
         features = self.features(replace(solving, run=job.run))
         try:
