@@ -64,6 +64,14 @@ def test_a_checkpoint_edited_by_hand_never_leads_to_other_weights(run, tmp_path,
     assert resume(run).run.model_file.read_bytes() == whole.run.model_file.read_bytes()
 
 
+def test_a_resume_removes_checkpoints_that_a_kill_at_the_very_end_left(run):
+    shutil.copytree(run.checkpoints, run.path.with_name("kept"))
+    resume(run)
+    shutil.copytree(run.path.with_name("kept"), run.checkpoints)
+    resume(run)
+    assert not run.checkpoints.exists()
+
+
 def test_a_run_that_another_resume_completed_meanwhile_stays_as_it_is(run, monkeypatch):
     # The second resume has begun, and is at its data, when the first one ends.
     shutil.copytree(run.path, run.path.with_name("before"))

@@ -103,6 +103,6 @@ def _read(path: Path) -> dict[str, Any]:
     """The JSON of a checkpoint, if it is what was written."""
     record: dict[str, Any] = conform(read_json(path), Record, "it")
     digest = record.pop("digest", "")
-    if record.get("format") == FORMAT and document_digest(record) != digest:
+    if (digest or record.get("format") == FORMAT) and document_digest(record) != digest:
         raise ValueError("its digest does not match")
     return record

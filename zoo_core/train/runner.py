@@ -138,6 +138,7 @@ def resume(
     with nullcontext() if done else run.locked():
         document, done = run.read(), done or completed(run)
         if done:
+            Checkpoints(run.checkpoints).clear()  # a kill at the very end left them
             _say_complete(run, document, display.say)
             return done
         with reading(run):
