@@ -76,7 +76,7 @@ def test_a_store_is_filled_in_parts_and_ends_with_the_same_bytes(store):
     assert content(store) == WHOLE and store.verify() == "ok"
     assert store.progress().seconds == 5.0
     assert store.progress().about == {"made_with": "a test"}
-    assert leftovers(store) == [".squares.lock"]
+    assert leftovers(store) == []
 
 
 @pytest.mark.parametrize("most", [3, 99])
@@ -189,7 +189,7 @@ def test_two_writers_claim_different_blocks_and_leave_what_they_do_not_finish(st
         assert store.progress().missing == [2, 3, 4]
         assert one.claim() == 3  # given back by the one that left
     assert fill(store) == [2, 3, 4] and content(store) == WHOLE
-    assert leftovers(store) == [".squares.lock"]
+    assert leftovers(store) == []
 
 
 def test_a_store_that_somebody_fills_is_not_removed(store):
@@ -199,7 +199,7 @@ def test_a_store_that_somebody_fills_is_not_removed(store):
             store.remove()
         writer.commit(block, rows_of(writer.rows(block)))
     assert store.progress().done == BLOCK
-    assert store.remove() > 0 and leftovers(store) == [".squares.lock"]
+    assert store.remove() > 0 and leftovers(store) == []
 
 
 SHARE = """
@@ -311,7 +311,7 @@ def test_whatever_operation_fails_what_was_counted_is_not_computed_again(tmp_pat
         assert not set(again) & set(counted)
         assert len(computed) - len(counted) in (0, 1)  # only the block in work is lost
         assert content(store) == b"<begin>" + rows_of(range(SHORT.rows)) + b"<end>"
-        assert leftovers(store) == [".squares.lock"]
+        assert leftovers(store) == []
     assert failed == events
 
 

@@ -155,6 +155,39 @@ def test_an_entry_that_says_what_it_may_not_say(changes):
     refused(text_of(document(**changes)), "is not a list of weights")
 
 
+@pytest.mark.parametrize("letter", ["\x1b", "\x07", "\r", "\n", "\x7f", "\x9b", "\u202e", "\u2066"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"dataset": "{}"}, {"license": "{}"}, {"classes": ["{}"]}, {"metrics": {"{}": 1.0}},
+        {"config": {"{}": 1}}, {"config": {"a": "{}"}}, {"recipe": {"{}": 1}},
+        {"recipe": {"a": ["{}"]}}, {"preprocess": {"fit": "{}"}}, {"targets": {"names": ["{}"]}},
+        {"file": "{}.safetensors"}, {"sources": [f"file:/{{}}@{'1' * 40}"]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_letter_that_a_terminal_obeys_is_refused_in_every_field(place, letter):
+    for ascii in (True, False):
+        whole = {"version": 1, "weights": [document(**place)]}
+        text = json.dumps(whole).replace("{}", json.dumps(letter, ensure_ascii=ascii)[1:-1])
+        refused(text.encode(), "without control characters|file must be|sources must be|invalid")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dataset": "x" * 501}, {"classes": ["x" * 501]}, {"classes": ["x"] * 65_537},
+        {"metrics": {str(n): 1.0 for n in range(1001)}}, {"metrics": {"x" * 501: 1.0}},
+        {"config": {"a": "x" * 4097}}, {"config": {"a": 2**63}}, {"config": {"a": [0] * 65_537}},
+        {"config": {"a": [[0] * 1001]}}, {"recipe": {str(n): 1 for n in range(1001)}},
+        {"sources": [f"hf:org/name@{'1' * 40}"] * 1001}, {"license": "x" * 501},
+    ],
+    ids=lambda changes: ", ".join(f"{k}={v!r}"[:30] for k, v in changes.items()),
+)  # fmt: skip
+def test_every_field_of_an_entry_has_a_limit(changes):
+    refused(text_of(document(**changes)), "Expected `(str|int|array|object)`")
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

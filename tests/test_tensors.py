@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import os
 
 import numpy as np
@@ -88,3 +89,23 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path):
         pytest.raises(OSError, match="it became shorter while it was read"),
     ):
         tensors.contents(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("x" * 501, [1]), ("x", [1] * 17), ("x", [99_991] * 100_000)]
+)
+def test_a_tensor_of_an_endless_name_or_shape_is_refused(name, shape):
+    record = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}
+    text = json.dumps({name: record}).encode()
+    with pytest.raises(ValueError, match="a shape of at most 16 sizes"):
+        tensors.read(len(text).to_bytes(8, "little") + text + bytes(4))
+
+
+@pytest.mark.parametrize("size", [0, 1, 8 << 20, (8 << 20) + 1])
+def test_a_file_of_any_size_is_hashed_whole(tmp_path, size):
+    path = tmp_path / "x"
+    path.write_bytes(np.random.default_rng(size).bytes(size))
+    with path.open("rb") as file:
+        content, digest = tensors.contents(file)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert bytes(content) == path.read_bytes()

@@ -79,13 +79,14 @@ def test_what_is_not_a_run_is_skipped_with_a_word(zoo_here, tmp_path, undrawn):
     assert len(skipped) == 3 and all(line.startswith("Skipped: runs/") for line in skipped)
     runs[0].metrics_file.write_text("[]\n")
     done = zoo_here("compare", *every, status=2)  # one is left
-    assert "are damaged" in done.stderr and "needs two runs" in done.stderr
+    assert "is damaged" in done.stderr and "needs two runs" in done.stderr
     assert "there is no run 'cnm'" in zoo_here("compare", "cnm", *every, status=2).stderr
 
 
 def test_settings_that_differ_are_columns(zoo_here, tmp_path, undrawn):
-    root, data = tmp_path / "runs", {"reference": "x", "name": "x", "digest": "a", "classes": []}
-    model = make_run(root, model="a").read()["model"]
+    root = tmp_path / "runs"
+    document = make_run(root, model="a").read()
+    model, data = document["model"], document["dataset"] | {"reference": "x", "name": "x"}
     for number, (recipe, size, drop) in enumerate(
         [({"seed": 1}, 32, 0.5), ({"subset": 0.5}, 64, 0.5), ({"optimizer": "sgd"}, 32, 0.1)]
     ):

@@ -47,6 +47,11 @@ def test_nothing_in_a_strangers_text_reaches_the_terminal_as_a_command(capsys):
     assert not set("\x07\x9b\r\u202e\u2066") & set(said)
 
 
+def test_names_of_files_that_are_not_utf8_can_be_shown():
+    """Python reads them as halves of letters, which no stream takes."""
+    assert plain(os.fsdecode(b"a\xff.png")).encode() == rb"a\udcff.png"
+
+
 def test_lines_stay_and_long_ones_are_cut():
     assert plain("one\ntwo\tthree") == "one\ntwo\tthree"
     assert plain(f"a\n{LONG}\nb") == f"a\n{LONG[:LONGEST]} ...\nb"

@@ -226,6 +226,7 @@ def test_bad_file(name, run, hub, tmp_path):
         ("preprocess", {"channels": 1, "mean": [0.5], "std": [0.5]}, "model.in_channels is 3"),
         ("all", {"classes": ["a", "b"]}, "it names 2 classes or numbers, and its model has 10"),
         ("all", {"classes": list("abcdefghijk")}, "it names 11 classes or numbers"),
+        ("all", {"targets": {"kind": "classes", "mean": [1e31] * 10}}, "must be at most 1e.30"),
         ("config", {"image_size": 2**31}, "image_size must be a whole number, 1 to 4096"),
         ("config", {"num_classes": 10**12}, "num_classes must be a whole number, 1 to 65536"),
         ("config", {"hidden": [10**12]}, "hidden must be a list of at most 100 whole numbers"),
@@ -239,6 +240,22 @@ def test_what_a_file_says_of_itself_is_the_files_fault(run, tmp_path, part, chan
     path = tmp_path / "alone.safetensors"
     path.write_bytes(told(run.model_file.read_bytes(), part, **changes))
     with pytest.raises(WeightsError, match=rf"alone\.safetensors cannot be used: .*{words}"):
+        zoo.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"preprocess": {"mean": 1e301}}, "Expected `float` <= 1e.300"),
+        ({"classes": ["x" * 501]}, "Expected `str` of length <= 500"),
+        ({"dataset": "x" * 4097}, "Expected `str` of length <= 4096"),
+        ({"config": {"hidden": 2**64}}, "Expected `int` <= 9223372036854775807"),
+    ],
+)
+def test_what_is_too_much_in_a_file_is_said(run, tmp_path, changes, words):
+    path = tmp_path / "alone.safetensors"
+    path.write_bytes(told(run.model_file.read_bytes(), "all", **changes))
+    with pytest.raises(WeightsError, match=f"does not say which model it belongs to: .*{words}"):
         zoo.load(path)
 
 

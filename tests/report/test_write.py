@@ -136,6 +136,15 @@ def test_names_are_shown_as_they_are(tmp_path):
     assert names[0].strip() in text
 
 
+def test_a_report_has_nothing_that_a_terminal_obeys(tmp_path):
+    hostile = "\x1b]0;t\x07\x9b2J\r\u202e\udcff"
+    run = make_run(tmp_path, classes=(f"a{hostile}", "b"), count=20)
+    document = run.read() | {"command": hostile, "created": hostile}
+    run.write(document | {"dataset": document["dataset"] | {"name": hostile}})
+    text = build_report(run).path.read_text(encoding="utf-8")
+    assert not set(hostile) & set(text) - set("]0;t2J") and r"2J\r\u202e\udcff" in text
+
+
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [

@@ -95,23 +95,6 @@ def test_a_model_is_built_twice_and_sketched_twice(tmp_path, monkeypatch):
     assert len(built) == 4
 
 
-def test_a_run_that_another_process_has_completed_meanwhile_is_left_alone(tmp_path, monkeypatch):
-    result = train(tmp_path)
-    document = result.run.read()
-    result.run.write({**document, "status": "interrupted"})
-    build = runner.build_job
-
-    def slow(*args, **options):
-        job = build(*args, **options)
-        result.run.write(document)  # the other one has ended
-        return job
-
-    monkeypatch.setattr(runner, "build_job", slow)
-    again = runner.resume(str(result.path), quiet=True, device="cpu")
-    assert again.metrics == result.metrics
-    assert result.run.read() == document
-
-
 def test_a_run_knows_the_versions_of_what_its_plugins_require(monkeypatch):
     asked = {"zoo-resnet": ["torchvision>=0.2", "safetensors[torch]", "nothing-like-it", "click>=8",
                             "zoo-core[torch]>=0.1,<1", "rich ; extra == 'look'"]}  # fmt: skip

@@ -171,7 +171,8 @@ def test_a_running_run_tells_what_was_measured_last(tmp_path):
     run = Run(tmp_path / "run")
     run.path.mkdir()
     run.write({"format": 1, "status": "running", "model": {"name": "m"}, "recipe": {"epochs": 9},
-               "dataset": {"name": "d"}})  # fmt: skip
+               "dataset": {"name": "d", "reference": "d"}, "preprocess": {},
+               "environment": {}})  # fmt: skip
     run.append_metrics({"epoch": 1, "train_loss": 3.0, "test_loss": 2.0, "test_accuracy": 0.5})
     run.append_metrics({"epoch": 2, "train_loss": 1.0})
     found = summarize(run)

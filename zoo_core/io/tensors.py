@@ -12,7 +12,7 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -219,15 +219,11 @@ def contents(file: IO[bytes]) -> tuple[memoryview, str]:
     parts = [content[begin : begin + CHUNK] for begin in range(0, size, CHUNK)]
     with ThreadPoolExecutor(1) as other:
         # It hashes a part while this thread reads the next one; few bytes are not worth its start.
-        update: Callable[[memoryview], object]
-        if size > 8 * CHUNK:
-            update = lambda part: other.submit(digest.update, part)  # noqa: E731
-        else:
-            update = digest.update
+        few = size <= 8 * CHUNK
         for part in parts:
             if file.readinto(part) != len(part):  # type: ignore[attr-defined]
                 raise OSError(0, SHORTER)
-            update(part)
+            digest.update(part) if few else other.submit(digest.update, part)
     return content, digest.hexdigest()
 
 

@@ -21,6 +21,7 @@ from matplotlib.font_manager import fontManager
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
+from zoo_core.io.console import visible
 from zoo_core.io.files import atomic_write
 
 INK, FAINT, MISTAKE = "#222222", "#dddddd", "#D55E00"
@@ -175,4 +176,4 @@ def short(name: str, most: int = LONGEST) -> str:
     """A name that fits and is shown as it is: to matplotlib a $ would begin a formula."""
     name = re.sub(r"\s+", " ", name)
     name = name if len(name) <= most else name[: most - 1].rstrip() + "…"
-    return name.replace("$", r"\$")
+    return visible(name).replace("$", r"\$")

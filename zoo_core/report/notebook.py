@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from zoo_core.data.images import open_image
-from zoo_core.io.console import figure, label
+from zoo_core.io.console import figure, label, visible
 from zoo_core.io.files import temporary_folder
 from zoo_core.report.text import results
 from zoo_core.report.write import read_facts
@@ -37,7 +37,7 @@ LINE = "border:0;padding:.1em 1em .1em 0;text-align:left;vertical-align:top;over
 
 def text(value: object) -> str:
     """Escaped, and not endless: names come from strangers."""
-    words = "" if value is None else str(value)
+    words = "" if value is None else visible(str(value))
     return escape(words if len(words) <= LONGEST else words[: LONGEST - 1] + "\u2026")
 
 
