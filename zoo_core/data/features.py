@@ -114,9 +114,9 @@ class FeatureFile(BlockStore):
                 if strict_loads(header.metadata["zoo"].encode()) != progress.key:
                     raise ValueError(f"{self.record.name} belongs to other features")
                 arrays = tensors.read_arrays(file, header, mapped=True)
+                return Features(self.path, arrays["features"], arrays.get("labels"), progress)
             except (ValueError, KeyError) as error:
                 raise DataError(f"{self.path} is damaged: {error}") from error
-        return Features(self.path, arrays["features"], arrays.get("labels"), progress)
 
     def load_sound(self, say: Callable[[str], None] = lambda line: None) -> Features | None:
         """The features if they are complete and sound; the rest has to be computed."""
