@@ -12,6 +12,7 @@ from typing import Any
 from zoo_core.io.errors import ZooError
 from zoo_core.io.files import atomic_write, read_bytes
 
+MOST_DIGITS = 300  # of a whole number; with more it would not fit into a float
 LARGEST = 64 << 20  # bytes; a run with 1,000 classes and their confusion matrix has 13 MB
 
 
@@ -78,9 +79,15 @@ def _bounded(path: Path) -> bytes:
 def loads(data: bytes) -> Any:
     """JSON, with NaN; whatever is wrong with it is a ValueError."""
     try:
-        return json.loads(data.decode("utf-8"))
+        return json.loads(data.decode("utf-8"), parse_int=_whole)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"it has a number of {len(text)} digits")
+    return int(text)
 
 
 def conform(document: Any, schema: Any, name: str) -> Any:
