@@ -15,7 +15,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ SECONDS = 60  # after which a call hangs
 PATIENCE = 8  # seconds after which one that trains or serves gets a Ctrl-C
 MEMORY = 3 << 30
 CODES = (0, 1, 2, 130)
+TEMPORARY = ("/tmp/", "/var/tmp/", "/usr/tmp/")
 ESCAPES = ("\x1b", "\x07", "\x9b", "\u202e", "\x08")
 
 LONG = {("train",), ("tune",), ("sweep",), ("tensorboard",), ("features", "compute"), ("publish",)}
@@ -220,7 +221,9 @@ class Calls:
         watched = self.folder / "outside"
         watched.write_bytes(b"")
         patience = PATIENCE if call.path in LONG else 0
-        prepared = Watch(self._stage, watched, patience, call.output, self.sabotage)
+        prepared = Watch(
+            self._stage, watched, call.environment, patience, call.output, self.sabotage
+        )
         ended = forks.call(
             (*call.path, *call.arguments), self._here,
             env=scenes.environment(self._here) | call.environment, seconds=SECONDS,
@@ -264,6 +267,7 @@ class Watch:
 
     folder: Path
     notes: Path
+    set: Collection[str]  # variables of the environment
     patience: float
     output: str
     sabotage: Callable[[], object] | None
@@ -271,7 +275,8 @@ class Watch:
     def __call__(self) -> None:
         from fixtures.kills import EVENTS
 
-        own = str(self.folder)
+        # Where TMPDIR cannot be used, Python looks for another place that can be.
+        own = [str(self.folder), *(TEMPORARY if "TMPDIR" in self.set else ())]
         log = os.open(self.notes, os.O_WRONLY | os.O_APPEND)
 
         def watch(event: str, arguments: tuple[Any, ...]) -> None:
@@ -279,7 +284,7 @@ class Watch:
             if (not writes and event not in EVENTS) or not isinstance(arguments[0], str | bytes):
                 return
             path = os.path.realpath(os.fsdecode(arguments[0]))
-            if not path.startswith((own, "/dev/", "/proc/")):
+            if not path.startswith((*own, "/dev/", "/proc/")):
                 os.write(log, f"{event} {path}\n".encode(errors="backslashreplace"))
 
         sys.addaudithook(watch)
