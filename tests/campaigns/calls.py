@@ -245,7 +245,8 @@ class Calls:
             return f"an unexpected error: {last[-700:]}"
         if ended.overdue or ended.code not in CODES or "Traceback (most recent" in both:
             return str(ended)
-        if ended.code in (1, 2) and not ended.err.strip() and not ended.out.strip():
+        silent = not ended.err.strip() and not ended.out.strip()
+        if ended.code in (1, 2) and silent and call.output != ">&-":  # --json says it there
             return f"no word about what is wrong: {ended}"
         if any(sign in both for sign in ESCAPES):
             return f"signs that steer a terminal: {ended}"

@@ -95,6 +95,8 @@ def _content(path: Path, folder: str) -> Iterator[tuple[str, Any]]:
     data = path.read_bytes()
     if path.suffix in (".json", ".jsonl"):
         lines = data.splitlines() if path.suffix == ".jsonl" else [data]
+        if path.name == "trials.jsonl":  # in the order in which they ended
+            lines.sort(key=lambda line: json.loads(line)["number"])
         for number, line in enumerate(lines):
             try:
                 yield from _fields(json.loads(line), f":{number}" * (path.suffix == ".jsonl"))
