@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             _complain("a name is too long for a file", "give a shorter one")
         elif isinstance(error, MemoryError):
-            _complain("there is not enough memory for this", "ask for less: smaller sizes, fewer")
+            _complain("there is not enough memory for this", "choose smaller sizes or numbers")
         else:
             _unexpected(given, error)
         sys.exit(1)

@@ -66,7 +66,7 @@ def clear(kinds: tuple[str, ...], leftovers: bool, runs: Path | None, yes: bool)
             raise UsageError(f"there is no cache {kind!r}", hint)
     if leftovers:
         if kinds:
-            raise UsageError("--leftovers concerns all caches", f"leave out {' '.join(kinds)}")
+            raise UsageError("--leftovers always covers all caches", f"leave out {' '.join(kinds)}")
         return clear_leftovers(all_leftovers(runs_root(runs)), yes)
     before = {cache_dir(kind): measure(cache_dir(kind))[1] for kind in kinds or known}
     if not (used := sum(before.values())):

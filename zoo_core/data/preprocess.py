@@ -97,7 +97,7 @@ class Preprocess:
             wanted, given = config[option], getattr(self, setting)
             if wanted != given:
                 what = f"model.{option} is {wanted!r}, but preprocess.{setting} is {given}"
-                raise OptionError(what, "set one of them: the other follows")
+                raise OptionError(what, "set only one of them; the zoo then sets the other")
 
     @classmethod
     def for_dataset(

@@ -216,7 +216,7 @@ def read_labels(
             if cell is None and not (wanted == CLASSES and one):
                 problems[i] = "it has no label" if one else f"it has no {column}"
             elif wanted == NUMBERS and not (isinstance(cell, int | float) and abs(cell) <= LARGEST):
-                problems[i] = f"its {column} is {cell!r:.60}, which is not a number in float32"
+                problems[i] = f"its {column} is {cell!r:.60}, not a number that float32 can hold"
         if wanted == NUMBERS:
             has.append([0] * len(columns) if problems[i] else list(row))
         elif one:

@@ -161,7 +161,7 @@ def _answer(url: str) -> Iterator[HTTPResponse]:
             PACE_SECONDS, lambda: urllib.request.urlopen(request, timeout=STALL_SECONDS)
         ) as answer:
             if not isinstance(answer, HTTPResponse):
-                raise OSError("it leads to an address that is not http")
+                raise OSError("it redirects to an address that is not http")
             yield answer
     except (OSError, HTTPException, ValueError) as error:  # URLError is an OSError
         if isinstance(error, OSError) and error.errno in THIS_MACHINE:

@@ -76,7 +76,9 @@ def disabled_plugins() -> list[str]:
 def disable_plugin(name: str) -> None:
     """Leave a plugin out, in every command and program of this user, until `enable_plugin`."""
     _check_installed(name)
-    with os_errors(f"plugin {name!r} could not be disabled", hint="ZOO_DISABLE_PLUGINS does it"):
+    with os_errors(
+        f"plugin {name!r} could not be disabled", hint=f"export ZOO_DISABLE_PLUGINS={name}"
+    ):
         os.makedirs(_switches(), exist_ok=True)  # noqa: PTH103
         os.close(os.open(f"{_switches()}/{name}", os.O_WRONLY | os.O_CREAT, 0o644))
 

@@ -61,7 +61,7 @@ def asked_for(recipe: Recipe) -> Finetuning | None:
     if way == HEAD:
         for name in ("layer_decay", "batch_stats"):
             if options[name] != OPTIONS[name]:
-                what = f"task.{name} is for fine-tuning, and task.finetune is {HEAD}"
+                what = f"task.{name} is for fine-tuning, but task.finetune is {HEAD}"
                 raise OptionError(what, "--set task.finetune=all trains the backbone too")
         return None
     how = float(options["layer_decay"]), str(options["batch_stats"])
@@ -210,8 +210,8 @@ def fit(job: Job, how: Finetuning, model: FrozenModel, probe: Fitted, said: np.n
     labels, held_out = job.dataset.train.labels, job.parts[1]
     facts: dict[str, Any] = {"way": str(how), "kept": "finetuned"}
     if labels is None or not len(held_out):
-        facts["told"] = f"{how}; no validation images say whether it helped"
-        job.display.say(f"Fine-tuned {facts['told']}: --set validation_fraction=0.1 keeps some.")
+        facts["told"] = f"{how}; without validation images the gain is unknown"
+        job.display.say(f"Fine-tuned {facts['told']}: --set validation_fraction=0.1 measures it.")
     else:
         learner.evaluate(job.evaluation_loader(job.dataset.train, held_out, **learner.loading()))
         assert learner.scored is not None and isinstance(learner.task, Supervised)
@@ -219,9 +219,7 @@ def fit(job: Job, how: Finetuning, model: FrozenModel, probe: Fitted, said: np.n
         facts |= {**vars(gain), "gain": gain.gain, "told": f"{how}: {gain}"}
         if gain.gain <= 0:
             facts["kept"] = "probe"
-            remark = (
-                f"fine-tuning did not help, and the head on the frozen backbone is kept: {gain}"
-            )
+            remark = f"fine-tuning did not help; the head on the frozen backbone is kept: {gain}"
             return replace(
                 fitted, tensors=probe.tensors, best_epoch=0, facts={"finetune": facts},
                 remarks=(*fitted.remarks, remark),

@@ -108,7 +108,7 @@ def _work_off(work: Work, wants_report: bool) -> SearchResult:
         if best is None:
             search.update(status="failed")
             what = f"all {len(trials)} trials failed; the first one: {trials[0].error}"
-            raise TrainingError(what, f"each of them is a line of {search.trials_file}")
+            raise TrainingError(what, f"{search.trials_file} has a line for each")
         recipe = best_recipe(plan, best)
         if plan.kind == "tune":
             given, say = plan.kept, work.display.say if plan.train else lambda _: None

@@ -111,7 +111,7 @@ def measure(
         rows = data.parts(Recipe(**run["recipe"]))[split == "validation"]
     elif split == "validation":
         what = f"{name or about.source} does not say which images of {data.name} were kept back"
-        raise UsageError(f"{what} for validation", "a run says so, for the data of its training")
+        raise UsageError(f"{what} for validation", "name a run and the dataset of its training")
     images = data.split(part)
     count = 0 if images is None else len(images if rows is None else rows)
     if not images or not count or (named and images.labels is None):

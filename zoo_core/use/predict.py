@@ -143,14 +143,14 @@ def readable(
     model: Any, framework: Framework, answers: Answers, stored: Sequence[np.ndarray]
 ) -> np.ndarray:
     """What a model says of images, as people read it; its weights may be anybody's."""
-    what = f"the model of {model.zoo.source} cannot be used for such an image"
+    what = f"the model of {model.zoo.source} cannot be used for this image"
     hint = "take other weights, or train it again; --debug shows where it happens"
     try:
         outputs = framework.predict_batch(model, as_input(model, stored))
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, ValueError) as error:
         raise WeightsError(f"{what}: {describe(error)[:200]}", hint) from error
     if outputs.shape != (len(stored), answers.size):
-        wrong = f"it gives {outputs.shape} for {answers.size} classes or numbers"
+        wrong = f"its outputs are {outputs.shape}, for {answers.size} classes or numbers"
         raise WeightsError(f"{what}: {wrong}", hint)
     with np.errstate(all="ignore"):
         rows = answers.values(outputs)

@@ -31,7 +31,7 @@ OURS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errn
 PUBLISHED = "was it published with zoo publish?"
 LOGIN = "hf auth login, or a token in HF_TOKEN"
 SENTENCES: dict[str | int, tuple[str, str]] = {  # an error's class or status: a sentence, a hint
-    "OfflineModeIsEnabled": ("{} is not asked, because the Hub's client is offline", ""),
+    "OfflineModeIsEnabled": ("cannot ask the hub for {}: its client is offline", ""),
     "GatedRepoError": ("{} is gated: you need access", f"ask its owner; then {LOGIN}"),
     "RevisionNotFoundError": ("{} has no such revision", "without @REVISION it is the newest one"),
     "RemoteEntryNotFoundError": ("{} does not have that file", PUBLISHED),
@@ -93,7 +93,7 @@ class Client:
         file: what is asked for; no answer may have more than `most` bytes, or LARGEST_ANSWER.
         """
         if offline():
-            what = f"{self.reference} is not asked, because HF_HUB_OFFLINE is set"
+            what = f"cannot ask the hub for {self.reference}: HF_HUB_OFFLINE is set"
             raise HubError(what, self.without)
         address = endpoint()
         try:
@@ -128,12 +128,12 @@ class Client:
             if self.publishing:
                 answer = "does not accept your token" if get_token() else "needs a token"
                 what = f"{self.reference}: the hub {answer} for publishing"
-                return what, f"{LOGIN}, one that may write"
+                return what, f"{LOGIN}; the token must be one that may write"
             known = "bad token" if get_token() else "RepositoryNotFoundError"
         if known == 403 and self.publishing:
             return (
                 f"{self.reference}: you may not write to it (403)",
-                f"{LOGIN}, one that may write",
+                f"{LOGIN}; the token must be one that may write",
             )
         if known in SENTENCES:
             sentence, hint = SENTENCES[known]

@@ -124,7 +124,7 @@ class Folder:
         with source, target.open("wb") as copy:
             if (found := os.fstat(source.fileno()).st_size) > most:
                 what = f"{file} of {self.reference}@{commit} has {found:,} bytes"
-                raise HubError(f"{what} instead of at most {most:,}", "it is another file")
+                raise HubError(f"{what} instead of at most {most:,}", "it is not the expected file")
             shutil.copyfileobj(source, copy, 1 << 20)
         return target
 
@@ -236,7 +236,7 @@ class HuggingFace:
         with self._hub.asked() as hub:
             found = sorted(one.id for one in hub.list_models(author=self.name, filter="zoo"))
             if not all(REPOSITORY.fullmatch(name) and ".." not in name for name in found):
-                raise ValueError("a repository has a name that cannot be one")
+                raise ValueError("a repository has an invalid name")
         return [HuggingFace(name) for name in found]
 
     def resolve(self, revision: str) -> str:
@@ -347,7 +347,7 @@ class HuggingFace:
                 for name, (digest, length) in files.items():
                     path = Path(name)
                     if path.anchor or ".." in path.parts or "\0" in name:
-                        raise ValueError(f"the file {name!r} would not stay in its folder")
+                        raise ValueError(f"the file {name!r} leads out of its folder")
                     if not re.fullmatch("[0-9a-f]*", digest) or length < 0:
                         raise ValueError(f"the file {name!r} has no digest or no size")
                 self._listings[revision] = Listing(info.sha, files)
