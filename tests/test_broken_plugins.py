@@ -206,6 +206,7 @@ def test_a_person_disables_a_plugin_and_enables_it_again(zoo_command, tmp_path):
     reason = "you disabled it; zoo plugins enable cnn loads it again"
     assert state(**here) == ("disabled", reason)
     assert reason in zoo_command("plugins", "cnn", **here).stdout
+    assert reason in zoo_command("info", "cnn.cifar10", **here).stderr
     assert state(ZOO_PLUGINS="cnn")[0] == "ok", "the environment wins"
     assert state(ZOO_DISABLE_PLUGINS="cnn") == ("disabled", "ZOO_DISABLE_PLUGINS names it")
     zoo_command("plugins", "enable", "cnn", **here)

@@ -115,7 +115,7 @@ def test_leftovers_are_shown_then_removed_when_asked(home, zoo_here, json_here):
         {"path": str(dead), "what": "never finished", "bytes": 1500}
     ]
     said = zoo_here("cache").stderr
-    assert "1 leftovers of processes that were killed, 1.5 kB" in said
+    assert "1 leftover of processes that were killed, 1.5 kB" in said
     assert dead.exists()
     done = zoo_here("cache", "clear", "--leftovers", "--yes")
     assert done.stdout.splitlines() == [

@@ -64,6 +64,9 @@ def test_an_unknown_name_mentions_a_failed_plugin_that_may_provide_it():
     with pytest.raises(UnknownName) as caught:
         Registry(Plugins(records, {})).models.get("frog")
     assert "a plugin that could not be loaded may provide it (green)" in caught.value.hint
+    with pytest.raises(UnknownName) as caught:
+        Registry(Plugins((plugin("green", state="disabled"),), {})).models.get("frog")
+    assert caught.value.hint == "a plugin that is disabled may provide it (green): zoo plugins"
 
 
 @pytest.mark.parametrize(
@@ -97,5 +100,5 @@ def test_filters(models, filters, names):
 )
 def test_a_name_of_a_package_that_is_not_installed_says_which_package_has_it(sort, name, package):
     with pytest.raises(UnknownName, match=f"no {sort} '{name}'") as caught:
-        Catalog(sort, (), ()).get(name)
+        Catalog(sort, (), Plugins((), {})).get(name)
     assert f"pip install {package}" in caught.value.hint

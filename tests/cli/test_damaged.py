@@ -41,6 +41,7 @@ DAMAGES = {
     "environment-null": changed(lambda document: document.update(environment=None)),
     "no-model": changed(lambda document: document.pop("model")),
     "status-7": changed(lambda document: document.update(status=7)),
+    "no-result": changed(lambda document: document.pop("result")),
     "recipe-list": changed(lambda document: document.update(recipe=[])),
     "confusion": changed(lambda d: d["result"]["test"].update(confusion=[[1], [2, 3]])),
     "bytes": changed(lambda d: d["result"]["model"].update(bytes="many")),

@@ -473,6 +473,7 @@ def test_two_readers_of_one_suffix_are_both_named(tmp_path, monkeypatch):
     from dataclasses import replace
 
     from zoo_core.spec.entries import Provider
+    from zoo_core.spec.plugins import Plugins
     from zoo_core.spec.registry import Catalog, registry
 
     ours = list(registry().readers)
@@ -480,7 +481,7 @@ def test_two_readers_of_one_suffix_are_both_named(tmp_path, monkeypatch):
     other = replace(
         table, name="sheet", provider=Provider(plugin="p", distribution="zoo-p", version="1")
     )
-    monkeypatch.setattr(registry(), "readers", Catalog("reader", [*ours, other], ()))
+    monkeypatch.setattr(registry(), "readers", Catalog("reader", [*ours, other], Plugins((), {})))
     (tmp_path / "a.csv").write_text("f,label\n")
     with pytest.raises(AmbiguousName) as caught:
         reader_of(str(tmp_path / "a.csv"))
@@ -497,10 +498,11 @@ def test_a_tar_file_beside_class_folders_is_not_the_dataset(photos):
 
 
 def test_a_prefix_that_nothing_reads(tmp_path, monkeypatch):
+    from zoo_core.spec.plugins import Plugins
     from zoo_core.spec.registry import Catalog, registry
 
     ours = [entry for entry in registry().readers if not entry.prefixes]
-    monkeypatch.setattr(registry(), "readers", Catalog("reader", ours, ()))
+    monkeypatch.setattr(registry(), "readers", Catalog("reader", ours, Plugins((), {})))
     assert "pip install zoo-hf-datasets" in refused("hf:org/name")
 
 

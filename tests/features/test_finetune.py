@@ -123,6 +123,7 @@ def test_the_weights_that_a_process_keeps_stay_as_they_are(train):
     [
         ({"task": {"finetune": "last"}}, "task.finetune cannot be 'last'"),
         ({"task": {"finetune": "last:0"}}, "task.finetune cannot be 'last:0'"),
+        ({"task": {"finetune": "lora:99999"}}, "the rank of lora is at most 1024"),
         ({"task": {"finetune": "all:3"}}, "task.finetune cannot be 'all:3'"),
         ({"task": {"finetune": "last:10"}}, "more than the 9 layers of this backbone"),
         ({"task": {"finetune": "all", "layer_decay": 0}}, "task.layer_decay must be"),

@@ -25,6 +25,7 @@ from zoo_core.spec.entries import (
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.registry import (
     find_models,
+    how_to_get,
     is_path,
     matches_text,
     origin,
@@ -151,7 +152,7 @@ def info_command(name: str, runs: Path | None) -> Answer:
             echo("\nIts model")
             show_entry(model)
         elif needs := facts.get("distribution"):
-            note(f"\nIts model is not installed: {install_hint(needs)}.")
+            note(f"\nIts model is not available: {how_to_get(needs)}.")
 
     return Answer({**facts, "entry": model}, show)
 

@@ -41,7 +41,7 @@ def cache_command(ctx: click.Context, runs: Path | None) -> Answer | None:
     found, remarks = all_leftovers(runs_root(runs)), []
     if found:
         used = sum(one.bytes for one in found)
-        what = f"{len(found)} leftovers of processes that were killed, {size(used)}"
+        what = f"{leftovers_in(found)} of processes that were killed, {size(used)}"
         remarks = [f"\n{what}: zoo cache clear --leftovers deletes them."]
     document = {"root": cache_root(), "caches": rows, "leftovers": found}
     return Answer(document, lambda: print_table(columns, shown), remarks=remarks)
@@ -83,6 +83,10 @@ def clear(kinds: tuple[str, ...], leftovers: bool, runs: Path | None, yes: bool)
     return Answer(gone, f"Deleted {size(used - left)}.", remarks=remarks)
 
 
+def leftovers_in(found: list[Leftover]) -> str:
+    return "1 leftover" if len(found) == 1 else f"{len(found)} leftovers"
+
+
 def clear_leftovers(found: list[Leftover], yes: bool) -> Answer:
     """Show them, ask, and delete those that no process has begun to use meanwhile."""
     if not found:
@@ -90,7 +94,7 @@ def clear_leftovers(found: list[Leftover], yes: bool) -> Answer:
         return Answer([])
     for one in found:
         say(f"{one.path}  {one.what}, {size(one.bytes)}")
-    confirm(f"Delete these {len(found)}, {size(sum(one.bytes for one in found))}?", yes)
+    confirm(f"Delete {leftovers_in(found)}, {size(sum(one.bytes for one in found))}?", yes)
     gone = [one for one in found if one.remove()]
     return Answer(gone, f"Deleted {len(gone)}, {size(sum(one.bytes for one in gone))}.")
 

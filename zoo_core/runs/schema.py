@@ -99,6 +99,8 @@ class RunDocument(Struct):
     recipe_name: Text | None = None
 
     def __post_init__(self) -> None:
+        if self.status == "complete" and self.result is None:
+            raise ValueError("it is complete, and has no result")
         result, classes = self.result or Result(), len(self.dataset.classes)
         for scores in (result.train, result.validation, result.test):
             rows = (scores and scores.confusion) or []

@@ -64,6 +64,10 @@ class Plugins:
         return tuple(r for r in self.records if r.state not in ("ok", "disabled"))
 
     @property
+    def disabled(self) -> tuple[PluginRecord, ...]:
+        return tuple(r for r in self.records if r.state == "disabled")
+
+    @property
     def remarks(self) -> list[str]:
         """What a list says at its end, where plugins could not be loaded."""
         ids = [record.id for record in self.broken]

@@ -18,7 +18,6 @@ from zoo_core.spec.entries import (
     Entry,
     ListedEntry,
     ModelEntry,
-    PluginRecord,
     ReaderEntry,
     TrainerEntry,
 )
@@ -34,9 +33,9 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
 class Catalog(Generic[E]):
     """All entries of one sort, by name."""
 
-    def __init__(self, sort: str, entries: Iterable[E], broken: tuple[PluginRecord, ...]) -> None:
+    def __init__(self, sort: str, entries: Iterable[E], plugins: Plugins) -> None:
         self.sort = sort  # "model", "dataset" and so on, for messages
-        self._broken = broken
+        self._plugins = plugins
         self._by_name: dict[str, list[E]] = {}
         for entry in entries:
             self._by_name.setdefault(entry.name, []).append(entry)
@@ -77,13 +76,16 @@ class Catalog(Generic[E]):
 
     def _hint(self, reference: str) -> str:
         if package := ELSEWHERE.get(self.sort, {}).get(reference):
-            return f"{package} has it: {install_hint(package)}"
+            return f"{package} has it: {how_to_get(package)}"
         names = map(qualified_name, self) if "/" in reference else self._by_name
         near = did_you_mean(reference.lower(), names, most=3)
         hints = [near] if near else []
-        if self._broken:
-            ids = ", ".join(dict.fromkeys(record.id for record in self._broken))
-            hints.append(f"a plugin that could not be loaded may provide it ({ids}): zoo plugins")
+        for what, records in {
+            "could not be loaded": self._plugins.broken,
+            "is disabled": self._plugins.disabled,
+        }.items():
+            if ids := ", ".join(dict.fromkeys(record.id for record in records)):
+                hints.append(f"a plugin that {what} may provide it ({ids}): zoo plugins")
         if not hints:
             where = "zoo list" if self.sort == "model" else f"zoo list --{self.sort}s"
             hints.append(f"{where if self.sort != 'command' else 'zoo --help'} shows what there is")
@@ -98,7 +100,7 @@ class Registry:
         def catalog(sort: str) -> Catalog[Any]:
             ok = [record for record in plugins.records if record.state == "ok"]
             entries = (entry for record in ok for entry in record.entries(f"{sort}s"))
-            return Catalog(sort, entries, plugins.broken)
+            return Catalog(sort, entries, plugins)
 
         self.models: Catalog[ModelEntry] = catalog("model")
         self.datasets: Catalog[DatasetEntry] = catalog("dataset")
@@ -107,6 +109,12 @@ class Registry:
         self.augmentations: Catalog[AugmentationEntry] = catalog("augmentation")
         self.commands: Catalog[CommandEntry] = catalog("command")
         self.engines: Catalog[EngineEntry] = catalog("engine")
+
+
+def how_to_get(distribution: str) -> str:
+    """What a person does to have the plugin of a package: enable it, or install it."""
+    off = {record.distribution: record.reason for record in load_plugins().disabled}
+    return off.get(distribution) or install_hint(distribution)
 
 
 @functools.cache

@@ -27,6 +27,7 @@ from zoo_core.train.loop import Loop
 
 HEAD, LAST, ALL, LORA = "head", "last", "all", "lora"
 BATCH_STATS = ("frozen", "trained")
+MOST_RANK = 1024  # with more, nothing is narrow
 OPTIONS = {"finetune": HEAD, "layer_decay": 1.0, "batch_stats": BATCH_STATS[0]}
 RANGE = number(0, 1, above=True)
 Z = 1.96  # standard errors on both sides of an interval of 95 %
@@ -52,7 +53,11 @@ def asked_for(recipe: Recipe) -> Finetuning | None:
     counted = way in (LAST, LORA)
     if way not in (HEAD, LAST, ALL, LORA) or counted != (count.isdigit() and int(count) > 0):
         what = f"task.finetune cannot be {options['finetune']!r}"
-        raise OptionError(what, "it is head, all, last:N (layers) or lora:R (the rank)")
+        raise OptionError(
+            what, "it is head, all, last:N (layers) or lora:R (the rank); N and R are at least 1"
+        )
+    if way == LORA and int(count) > MOST_RANK:
+        raise OptionError(f"the rank of lora is at most {MOST_RANK}, not {count}", "try lora:8")
     if options["batch_stats"] not in BATCH_STATS:
         what = f"task.batch_stats cannot be {options['batch_stats']!r}"
         raise OptionError(what, f"it is {' or '.join(BATCH_STATS)}")

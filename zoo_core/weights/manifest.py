@@ -24,12 +24,11 @@ from zoo_core.io.console import UNPRINTABLE
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import ManifestError, UnknownName, os_errors
 from zoo_core.io.files import atomic_write, locked, read_bytes, user_manifest
-from zoo_core.io.targets import install_hint
 from zoo_core.io.tensors import FLOATS
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.plugins import load_plugins
 from zoo_core.spec.recipe import DIGEST, NAME
-from zoo_core.spec.registry import registry
+from zoo_core.spec.registry import how_to_get, registry
 
 VERSION = 1
 LARGEST = 64 << 20  # bytes of a manifest; 10,000 entries are about 11 MB
@@ -291,7 +290,7 @@ def find_model(name: str) -> ModelEntry:
         plugin, _, model = name.rpartition("/")
         for _, one in all_weights()[0]:
             if one.model == model and plugin in ("", one.plugin):
-                raise UnknownName(str(error), install_hint(one.distribution)) from error
+                raise UnknownName(str(error), how_to_get(one.distribution)) from error
         raise
 
 

@@ -20,13 +20,13 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.documents import strict_loads
 from zoo_core.io.errors import MissingDependency, OptionError, UnknownName, WeightsError, ZooError
 from zoo_core.io.files import open_regular
-from zoo_core.io.targets import describe, install_hint
+from zoo_core.io.targets import describe
 from zoo_core.io.tensors import FLOATS, Header, arrays_in, contents, header_in
 from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, Shape, TensorSpec, check_options, framework_of
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import registry
+from zoo_core.spec.registry import how_to_get, registry
 from zoo_core.weights.manifest import Name, Names, Options, Text
 from zoo_core.weights.store import BadCopy
 
@@ -287,7 +287,7 @@ def model_of(located: Located) -> tuple[ModelEntry, dict[str, Any]]:
         entry = registry().models.get(located.model)
     except UnknownName as error:
         name = located.model.rpartition("/")[2]
-        hint = install_hint(located.distribution) if located.distribution else error.hint
+        hint = how_to_get(located.distribution) if located.distribution else error.hint
         hint += f", which has a {name} too" if name in registry().models else ""
         what = f"{located.reference} is made for model {located.model!r}, which is not installed"
         raise UnknownName(what, hint) from error
