@@ -502,7 +502,7 @@ def test_a_run_whose_weights_were_changed_is_refused(run, tmp_path):
     with pytest.raises(WeightsError, match="not the file that was published"):
         zoo.load(copy)
     document = json.loads((copy / "run.json").read_text())
-    document["result"] = None
+    document |= {"result": None, "status": "interrupted"}
     (copy / "run.json").write_text(json.dumps(document))
     with pytest.raises(WeightsError, match="has no trained weights yet"):
         zoo.load(copy)

@@ -82,7 +82,8 @@ class Catalog(Generic[E]):
         hints = [near] if near else []
         for what, records in {
             "could not be loaded": self._plugins.broken,
-            "is disabled": self._plugins.disabled,
+            # ZOO_PLUGINS leaves out whatever it does not name: that would be a long list.
+            "is disabled": () if os.environ.get("ZOO_PLUGINS") else self._plugins.disabled,
         }.items():
             if ids := ", ".join(dict.fromkeys(record.id for record in records)):
                 hints.append(f"a plugin that {what} may provide it ({ids}): zoo plugins")
