@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import sys
+from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,15 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Rendering is most of what a report costs: a test that looks at plots is marked `renders`."""
     if look := sys.modules.get("zoo_core.report.look"):
-        rendering = vars(look).setdefault("rendering", look.save)
-        look.save = rendering if item.get_closest_marker("renders") else save_one_pixel
+        rendering = vars(look).setdefault("rendering", look.save_figure)
+        update_wrapper(save_one_pixel, rendering)  # zoo.kit has it: what the docs say of it holds
+        look.save_figure = rendering if item.get_closest_marker("renders") else save_one_pixel
+        if kit := sys.modules.get("zoo.kit"):
+            vars(kit).pop("save_figure", None)  # it keeps what it has found once
 
 
 def save_one_pixel(figure: Any, path: Path) -> None:
-    """In place of look.save: the figure has been made, as always, and its file is there."""
+    """In place of look.save_figure: the figure has been made, as always, and its file is there."""
     from PIL import Image
 
     from zoo.kit import atomic_write

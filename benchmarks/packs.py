@@ -87,8 +87,8 @@ def train(data: Any, steps: int) -> None:
     job = build_job(registry().models.get("mlp"), recipe, data, Display(quiet=True))
     runs = Path(os.environ["ZOO_CACHE"]) / "runs"
     shutil.rmtree(runs, ignore_errors=True)  # one that was killed; there are no figures of it
-    run = new_run(runs, "mlp", "enlarged")
-    execute(begin_run(job, run, recipe_name="", command=""))
+    with new_run(runs, "mlp", "enlarged") as run:
+        execute(begin_run(job, run, recipe_name="", command=""))
 
 
 def evaluate(data: Any) -> None:

@@ -29,15 +29,15 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess DataCheck Oddity",
     "Write an augmentation": "Augmentation Draws Ops",
-    "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator",
+    "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
     "Errors": "ZooError UsageError OptionError DataError SourceUnavailable WeightsError "
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "attention check_data compute_features create disable_plugin enable_plugin evaluate "
+    "check_data compute_features create disable_plugin enable_plugin evaluate "
     "features_of generate info list_models list_weights load open_dataset predict "
-    "pretrained_tensors resume sweep train tune"
+    "predict_many pretrained_tensors resume sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"
@@ -48,13 +48,14 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.train.checkpoint": "State",
     "zoo_core.train.display": "Display",
     "zoo_core.spec.entries": "Provider",
+    "zoo_core.spec.answers": "LOSS SHARE",
     "zoo_core.spec.recipe": "FrozenDict",
     "zoo_core.runs.run": "Inside",
     "zoo_core.data.datasets": "Report",
     "zoo_core.data.ops": "MovePlan",
     "zoo_core.io.errors": "MissingDependency",
     "zoo_core.tune.tuning": "SearchResult",
-    "zoo_core.use.predict": "Prediction Predictions Attention",
+    "zoo_core.use.predict": "Prediction Predictions",
 }
 
 

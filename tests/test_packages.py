@@ -11,7 +11,9 @@ from support import ROOT, build_wheels, environment
 
 from zoo_core.testing.package import check_folder
 
-PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+PACKAGES = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+# zoo-efficientnet-lite0-weights is a file that zoo-frozen reads, and contributes nothing by itself.
+PLUGINS = [path for path in PACKAGES if not path.name.endswith("-weights")]
 EXAMPLES = ROOT / "docs" / "examples"
 EXAMPLE = EXAMPLES / "zoo-mixer"
 ENGINE = EXAMPLES / "zoo-ssh"
@@ -34,7 +36,7 @@ def uv(*arguments: object) -> None:
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Every package of this repository, built as it would be for publishing."""
     folder = tmp_path_factory.mktemp("wheels")
-    built = build_wheels(folder, (ROOT, *PLUGINS, EXAMPLE, ENGINE, *TRAINERS))
+    built = build_wheels(folder, (ROOT, *PACKAGES, EXAMPLE, ENGINE, *TRAINERS))
     return {wheel.name.partition("-")[0]: wheel for wheel in built}
 
 

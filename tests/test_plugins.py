@@ -132,7 +132,7 @@ def test_ctrl_c_during_a_slow_import_stops_the_zoo(tmp_path):
     assert process.wait(timeout=300) == 130
     said = process.stderr.read()
     assert "interrupted while plugin 'hangs' (fixture-hangs 1.0) was loading" in said
-    assert "zoo plugins disable hangs" in said and "Traceback" not in said
+    assert "Traceback" not in said
 
 
 def test_metadata_that_cannot_be_read_is_one_failed_plugin(tmp_path, zoo_json):

@@ -95,7 +95,8 @@ if TYPE_CHECKING:
     from zoo_core.use.generate import Generator as Generator
     from zoo_core.use.generate import generate as generate
     from zoo_core.use.load import load as load
-    from zoo_core.use.predict import attention as attention
+    from zoo_core.use.many import Predicted as Predicted
+    from zoo_core.use.many import predict_many as predict_many
     from zoo_core.use.predict import predict as predict
     from zoo_core.weights.listing import list_weights as list_weights
 

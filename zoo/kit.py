@@ -36,8 +36,13 @@ if TYPE_CHECKING:
     from zoo_core.data.datasets import read_originals as read_originals
     from zoo_core.data.features import FeatureFile as FeatureFile
     from zoo_core.data.features import kept_features as kept_features
+    from zoo_core.data.images import names_image as names_image
+    from zoo_core.data.images import open_image as open_image
     from zoo_core.data.loader import Loader as Loader
     from zoo_core.data.sheets import write_sheet as write_sheet
+    from zoo_core.data.table_files import shards as shards
+    from zoo_core.data.tables import Table as Table
+    from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import progress as progress
@@ -57,6 +62,8 @@ if TYPE_CHECKING:
     from zoo_core.io.targets import describe as describe
     from zoo_core.io.targets import missing_dependency as missing_dependency
     from zoo_core.io.targets import resolve as resolve
+    from zoo_core.report.look import new_figure as new_figure
+    from zoo_core.report.look import save_figure as save_figure
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
@@ -64,6 +71,9 @@ if TYPE_CHECKING:
     from zoo_core.use.generate import load_sampler as load_sampler
     from zoo_core.use.load import as_input as as_input
     from zoo_core.use.load import capability as capability
+    from zoo_core.use.load import loaded as loaded
+    from zoo_core.use.predict import named_images as named_images
+    from zoo_core.use.predict import opened as opened
     from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(globals())

@@ -66,6 +66,7 @@ def train(
     device: str = "auto",
     runs: str | Path | None = None,
     quiet: bool = False,
+    name: str = "",
     **changes: Any,
 ) -> Result:
     """Train a model and return the result: its run directory, metrics and report.
@@ -78,14 +79,15 @@ def train(
     or the one for few images.
     changes: fields of the recipe to replace, options of the model among them. settings: the same as
     a mapping. tune: search the learning rate first; what is set here holds for the training with
-    the best one too. After Ctrl-C, which raises zoo.Interrupted, `resume` goes on.
+    the best one too. After Ctrl-C, which raises zoo.Interrupted, `resume` goes on. name: of the
+    run's folder; the same call goes on with a run that was stopped, or gives a complete one back.
     """
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 
     how: dict[str, Any] = {"recipe": recipe, "settings": {**(settings or {}), **changes}}
     how |= {"device": device, "runs": Path(runs) if runs else None, "quiet": quiet}
-    how |= {"command": "zoo.train(...)"}
+    how |= {"command": "zoo.train(...)", "name": name}
     if tune:
         from zoo_core.tune.tuning import tune_and_train
 
@@ -138,6 +140,7 @@ def tune(
     address: str = "",
     resources: Mapping[str, float] | None = None,
     device: str = "auto",
+    name: str = "",
     **changes: Any,
 ) -> SearchResult:
     """Search for the settings that train a model best, and train with them where `train` is True.
@@ -148,13 +151,13 @@ def tune(
     space: a range, "log:LOW:HIGH" or "uniform:LOW:HIGH", or a list of values for each setting; the
     learning rate where nothing is said. changes, settings: those of all trials, as for `train`;
     the training with the best uses everything, whatever subset the trials had. docs/search.md
-    explains the rest.
+    explains the rest. name: of its folder; the same call goes on with a search that was stopped.
     """
     return _search(
-        kind="tune", model=model, dataset=dataset, preset=preset, space=space, train=train,
-        trials=trials, settings={**(settings or {}), **changes}, runs=runs, quiet=quiet,
-        searcher=searcher, startup=startup, prune=prune, recipe=recipe, workers=workers,
-        engine=engine, address=address, resources=resources or {}, device=device,
+        kind="tune", name=name, model=model, dataset=dataset, preset=preset, space=space,
+        train=train, trials=trials, settings={**(settings or {}), **changes}, runs=runs,
+        quiet=quiet, searcher=searcher, startup=startup, prune=prune, recipe=recipe,
+        workers=workers, engine=engine, address=address, resources=resources or {}, device=device,
     )  # fmt: skip
 
 
@@ -173,6 +176,7 @@ def sweep(
     address: str = "",
     resources: Mapping[str, float] | None = None,
     device: str = "auto",
+    name: str = "",
     **changes: Any,
 ) -> SearchResult:
     """Train a model with every combination of some settings; a run that fails is a row as well.
@@ -180,7 +184,7 @@ def sweep(
     `found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)`
     """
     return _search(
-        kind="sweep", model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,
+        kind="sweep", name=name, model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,
         settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, engine=engine,
         address=address, resources=resources or {}, device=device,
     )  # fmt: skip

@@ -288,6 +288,7 @@ class Watch:
             if not path.startswith((*own, "/dev/", "/proc/")):
                 os.write(log, f"{event} {path}\n".encode(errors="backslashreplace"))
 
+        sys.dont_write_bytecode = True  # Python's own writing is not judged
         sys.addaudithook(watch)
         if self.output == ">&-":
             sys.stdout.close()  # as Python finds it: there is none

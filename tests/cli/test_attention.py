@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 from support import environment
+from zoo_attention.attention import Attention, as_seen, attention
+from zoo_attention.drawing import plot
 
 import zoo
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.train.runner import train
-from zoo_core.use.predict import as_seen
 
 # A stranger's transformer: its own layers, and a function that says where they look.
 STRANGER = """
@@ -87,19 +88,41 @@ def test_it_draws_a_picture_and_says_where_it_is(trained, zoo_here):
 @pytest.mark.renders
 def test_python_sees_the_same_on_the_sharp_image(trained, zoo_here):
     run, path = run_of(trained, "nano"), trained / "cat.png"
-    seen = zoo.attention(run, path)
+    seen = attention(run, path)
     pixels = np.asarray(Image.open(path))
     np.testing.assert_allclose(seen.image, pixels[:, 10:50] / 255, atol=1e-6)  # 40 of 60 columns
     assert (seen.name, seen.maps.shape) == ("cat.png", (4, 2, 8, 8))
     for image in (pixels, Image.open(path)):
-        again = zoo.attention(zoo.load(run), image)
+        again = attention(zoo.load(run), image)
         np.testing.assert_array_equal(again.maps, seen.maps)
         np.testing.assert_array_equal(again.image, seen.image)
     seen.draw(trained / "python.png")
     zoo_here("attention", run, "cat.png", "-o", "command.png", cwd=trained)
     assert (trained / "python.png").read_bytes() == (trained / "command.png").read_bytes()
     with pytest.raises(zoo.UsageError, match="there is no image"):
-        zoo.attention(run, trained / "gone.png")
+        attention(run, trained / "gone.png")
+
+
+@pytest.mark.parametrize("heads", [False, True])
+def test_attention_has_one_scale_for_all_panels(heads):
+    maps = np.full((2, 3, 4, 4), 0.01)
+    maps[1, 2, 0, 0] = 0.5
+    figure = plot(Attention("a.png", np.zeros((90, 90, 3)), "cat", 0.5, maps), heads)
+    *panels, bar = figure.axes
+    assert bar.get_ylabel() == "share of the attention"
+    laid_over = [axes.images[1] for axes in panels if len(axes.images) == 2]
+    assert len(laid_over) == (6 if heads else 2)
+    assert {one.get_clim() for one in laid_over} == {(0, bar.get_ylim()[1])}
+    assert panels[0].images[0].get_array().shape == (90, 90, 3)
+
+
+@pytest.mark.renders
+def test_a_notebook_shows_it_on_the_image():
+    maps = np.full((2, 3, 4, 4), 1 / 17)
+    seen = Attention("<cat>.png", np.zeros((9, 9, 3)), "cat", 0.5, maps)
+    html = seen._repr_html_()
+    assert html.count("<img") == 1 and "<cat>" not in html and "&lt;cat&gt;" in html
+    assert repr(seen) == "Attention(<cat>.png: cat 50.0 %; 2 layers, 3 heads, 4 x 4 patches)"
 
 
 def test_a_huge_image_is_drawn_smaller_and_a_small_one_as_it_is_seen():

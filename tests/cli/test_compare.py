@@ -79,7 +79,7 @@ def test_what_is_not_a_run_is_skipped_with_a_word(zoo_here, tmp_path, undrawn):
     assert len(skipped) == 3 and all(line.startswith("Skipped: runs/") for line in skipped)
     runs[0].metrics_file.write_text("[]\n")
     done = zoo_here("compare", *every, status=2)  # one is left
-    assert "is damaged" in done.stderr and "needs two runs" in done.stderr
+    assert "is damaged" in done.stderr and "needs two different runs" in done.stderr
     assert "there is no run 'cnm'" in zoo_here("compare", "cnm", *every, status=2).stderr
 
 
@@ -162,7 +162,7 @@ def test_the_table_fits_the_terminal_and_keeps_the_settings(
 
 def test_mistakes_get_a_sentence(zoo_here, tmp_path):
     run = make_run(tmp_path / "runs", done=1, status="interrupted")
-    assert "needs two runs" in zoo_here("compare", run.name, "latest", status=2).stderr
+    assert "needs two different runs" in zoo_here("compare", run.name, "latest", status=2).stderr
     other = make_run(tmp_path / "runs", model="mlp", done=1, status="interrupted")
     done = zoo_here("compare", run.name, other.name, "-o", "x.bmp", status=2)
     assert ".png, .pdf or .svg" in done.stderr

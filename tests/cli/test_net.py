@@ -204,3 +204,26 @@ def test_an_interruption_of_the_first_imports_is_one_sentence():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Error: interrupted.\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_that_python_cannot_raise_still_ends_the_command(number, code):
+    """It comes while a weak reference calls back, as many do while torch is imported."""
+    script = (
+        "import sys, os, signal, time, weakref\n"
+        "class Finder:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'zoo_core.cli.catalog':\n"
+        "            gone = Finder()\n"
+        f"            kept = weakref.ref(gone, lambda _: os.kill(os.getpid(), {int(number)}))\n"
+        "            del gone\n"
+        "            time.sleep(60)\n"
+        "            sys.exit('it was lost')\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "from zoo_core.cli.start import main\n"
+        "main(['list'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.strip() == "Error: interrupted."

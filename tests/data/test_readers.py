@@ -1,17 +1,13 @@
-"""What people keep images in: tables of paths and bytes, metadata, NumPy files, tar files."""
+"""What people keep images in: tables of paths, metadata, NumPy files."""
 
 import csv
 import io
 import json
 import pickle
-import tarfile
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pyarrow
 import pytest
 from PIL import Image
-from pyarrow import parquet
 
 from zoo_core.data import table_files
 from zoo_core.data.datasets import open_dataset, reader_of
@@ -230,8 +226,6 @@ def test_a_table_reaches_files_outside_its_folder_only_if_that_is_allowed(photos
     absolute = table(inside, ["f", "label"], lambda n: (photos / photo(n), colour(n)), "b.csv")
     assert "is outside of" in refused(absolute)
     assert len(everything(absolute, root="/")) == 30
-    other = write_parquet(inside / "c.parquet", range(4), lambda n: f"../photos/{n}.png")
-    assert "is outside of" in refused(other)
 
 
 # ---------------------------------------------------------------- metadata
@@ -262,170 +256,6 @@ def test_metadata_at_the_root_of_split_folders(photos):
     table(photos, ["file_name", "label"], row, "metadata.csv")
     data = opened(photos)
     assert (len(data.train), numbers_of(data.test.images)) == (20, list(range(20, 30)))
-
-
-# ---------------------------------------------------------------- Parquet
-
-
-def write_parquet(path, numbers, cell, label="label", rows=4, **columns):
-    given = {"image": [cell(n) for n in numbers], **columns}
-    if label:
-        given[label] = [colour(n) for n in numbers]
-    parquet.write_table(pyarrow.table(given), path, row_group_size=rows)
-    return path
-
-
-CELLS = {
-    "bytes": png,
-    "struct": lambda n: {"bytes": png(n), "path": "image.png"},
-    "paths": photo,
-}
-
-
-@pytest.mark.parametrize("kind", CELLS)
-def test_a_parquet_file_of_bytes_or_paths(photos, kind):
-    path = write_parquet(photos / "photos.parquet", range(30), CELLS[kind])
-    data = opened(path)
-    assert data.classes == ("blue", "green", "red")
-    train = everything(path)
-    assert numbers_of(train.images) == list(range(30))
-    assert train.labels.tolist() == [n % 3 for n in range(30)]
-    assert everything(path, store="direct").images[[29, 0, 5]].tobytes() == (
-        train.images[[29, 0, 5]].tobytes()
-    )
-
-
-def test_parquet_files_keep_two_row_groups_in_memory_whoever_asks(tmp_path, monkeypatch):
-    path = write_parquet(tmp_path / "photos.parquet", range(30), png)
-    read, groups = parquet.ParquetFile.read_row_group, []
-
-    def counted(self, number, **how):
-        groups.append(number)
-        return read(self, number, **how)
-
-    monkeypatch.setattr(parquet.ParquetFile, "read_row_group", counted)
-    file = table_files.table_file(path=str(path), image=None, target=None, labels="auto", root=None)
-    assert groups == []  # nothing is read before somebody asks
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(file.read, range(30))) == [png(n) for n in range(30)]
-    assert sorted(set(groups)) == list(range(8))
-    for number in (24, 28):  # whatever the threads have left, these two are kept now
-        file.read(number)
-    groups.clear()
-    for number in (0, 4, 0, 4, 8, 4):
-        file.read(number)
-    assert groups == [0, 1, 2]
-
-
-def test_lists_numbers_and_class_names_in_parquet_files(tmp_path):
-    lists = [[colour(n), "all"] for n in range(6)]
-    path = write_parquet(tmp_path / "a.parquet", range(6), png, "", tags=lists)
-    assert opened(path).classes == ("all", "blue", "green", "red")
-    path = write_parquet(tmp_path / "b.parquet", range(6), png, "", age=[n / 2 for n in range(6)])
-    assert opened(path).targets.kind == "numbers"
-    given = pyarrow.table({"image": [png(n) for n in range(6)], "label": [0, 1, -1, 0, 1, 2]})
-    features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
-    about = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
-    parquet.write_table(given.replace_schema_metadata(about), tmp_path / "c.parquet")
-    data = opened(tmp_path / "c.parquet", test_fraction=0)
-    assert (data.classes, data.train.labels.tolist()) == (("cat", "dog"), [0, 1, 0, 1])
-    assert [reason for _, reason in data.left_out] == [
-        "c.parquet, row 3: there is no class -1",
-        "c.parquet, row 6: there is no class 2",
-    ]
-
-
-def test_a_folder_of_parquet_files_has_the_splits_of_their_names(tmp_path):
-    folder = tmp_path / "hub"
-    folder.mkdir()
-    write_parquet(folder / "train-00000-of-00002.parquet", range(0, 10), png)
-    write_parquet(folder / "train-00001-of-00002.parquet", range(10, 20), png)
-    write_parquet(folder / "test-00000-of-00001.parquet", range(20, 30), png)
-    data = opened(folder)
-    assert numbers_of(data.train.images) == list(range(20))
-    assert numbers_of(data.test.images) == list(range(20, 30))
-    write_parquet(folder / "test-b.parquet", range(3), png, "other")
-    assert "has other columns than" in refused(folder)
-
-
-def test_damaged_and_empty_cells_of_parquet_files(tmp_path):
-    cells = [png(0), None, b"not an image", png(3)]
-    path = tmp_path / "photos.parquet"
-    write_parquet(path, range(4), cells.__getitem__)
-    data = opened(path, test_fraction=0)
-    assert numbers_of(data.train.images) == [0, 3]
-    assert [reason for _, reason in data.left_out] == [
-        "row 2 of photos.parquet has no image",
-        "row 3 cannot be read as an image: it is not in a known format",
-    ]
-    path.write_bytes(path.read_bytes()[:-20])
-    assert "cannot be read as a table" in refused(path)
-
-
-def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):
-    path = write_parquet(tmp_path / "photos.parquet", range(4), png)
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    assert "reading Parquet files needs pyarrow, which is not installed" in refused(path)
-    assert "pip install 'zoo-core[tables]'" in refused(path)
-
-
-# ---------------------------------------------------------------- tar files
-
-
-def write_tar(path, numbers, parts, **how):
-    path.parent.mkdir(exist_ok=True)
-    with tarfile.open(path, "w", **how) as archive:
-        for n in numbers:
-            for ending, data in parts(n).items():
-                member = tarfile.TarInfo(f"{n:04}.{ending}")
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-    return path
-
-
-def with_class(n):
-    return {"png": png(n), "cls": str(n % 3).encode()}
-
-
-def test_a_tar_file_of_samples(tmp_path):
-    path = write_tar(tmp_path / "shard.tar", range(30), with_class)
-    train = everything(path)
-    assert numbers_of(train.images) == list(range(30))
-    assert train.labels.tolist() == [n % 3 for n in range(30)]
-    assert train.names[3] == "0003"
-
-
-def test_a_folder_of_tar_files_with_splits_and_json(tmp_path):
-    def sample(n):
-        return {"JPG": png(n), "json": json.dumps({"colour": colour(n), "id": n}).encode()}
-
-    write_tar(tmp_path / "shards" / "train-0.tar", range(10), sample)
-    write_tar(tmp_path / "shards" / "train-1.tar", range(10, 20), sample)
-    write_tar(tmp_path / "shards" / "val-0.tar", range(20, 30), sample)
-    assert "colour, id" in refused(tmp_path / "shards")
-    data = opened(tmp_path / "shards", target="colour")
-    assert data.classes == ("blue", "green", "red")
-    assert numbers_of(data.train.images) == list(range(20))
-    assert numbers_of(data.test.images) == list(range(20, 30))
-    assert data.test.names[0] == "val-0.tar/0020"
-
-
-def test_bad_samples_and_bad_tar_files(tmp_path):
-    parts = [
-        {"png": png(0), "txt": b"cat\n"},
-        {"txt": b"cat"},
-        {"png": png(2)},
-        {"png": png(3), "txt": b"\xff"},
-        {"png": png(4), "txt": b"dog"},
-    ]
-    path = write_tar(tmp_path / "shard.tar", range(5), parts.__getitem__)
-    data = opened(path, test_fraction=0)
-    assert (data.classes, numbers_of(data.train.images)) == (("cat", "dog"), [0, 4])
-    reasons = [reason for _, reason in sorted(data.left_out)]
-    assert reasons[:2] == ["shard.tar, 0001: it has no image", "shard.tar, 0002: it has no label"]
-    assert reasons[2].startswith("shard.tar, 0003: its .cls, .txt or .json cannot be read: 'utf-8'")
-    path.write_bytes(b"not a tar file" * 100)
-    assert "cannot be read as a tar file" in refused(path)
 
 
 # ---------------------------------------------------------------- NumPy files
@@ -489,21 +319,34 @@ def test_two_readers_of_one_suffix_are_both_named(tmp_path, monkeypatch):
     assert "plugin 'p' (zoo-p 1)" in str(caught.value)
 
 
-def test_a_tar_file_beside_class_folders_is_not_the_dataset(photos):
-    for n in range(12):
-        (photos / "pets" / colour(n)).mkdir(parents=True, exist_ok=True)
-        (photos / "pets" / colour(n) / f"{n}.png").write_bytes(png(n))
-    write_tar(photos / "pets" / "pets.tar", range(3), with_class)
-    assert opened(photos / "pets").classes == ("blue", "green", "red")
-
-
-def test_a_prefix_that_nothing_reads(tmp_path, monkeypatch):
+@pytest.fixture
+def only_ours(monkeypatch):
+    """As if no plugin had brought a reader."""
     from zoo_core.spec.plugins import Plugins
-    from zoo_core.spec.registry import Catalog, registry
+    from zoo_core.spec.registry import Catalog, plugin_of, registry
 
-    ours = [entry for entry in registry().readers if not entry.prefixes]
+    ours = [entry for entry in registry().readers if plugin_of(entry) == "builtin"]
     monkeypatch.setattr(registry(), "readers", Catalog("reader", ours, Plugins((), {})))
+
+
+def test_a_prefix_that_nothing_reads(only_ours):
     assert "pip install zoo-hf-datasets" in refused("hf:org/name")
+    assert "there is no dataset 'other:name'. zoo list --datasets" in refused("other:name")
+
+
+def test_tar_files_that_nothing_reads(only_ours, tmp_path):
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "0.TAR").write_bytes(b"x")
+    assert "0.TAR is a file that no reader knows" in refused(tmp_path / "shards" / "0.TAR")
+    assert "pip install zoo-webdataset" in refused(tmp_path / "shards" / "0.TAR")
+    assert "shards holds no images. zoo-webdataset has it" in refused(tmp_path / "shards")
+
+
+def test_parquet_files_that_nothing_reads(only_ours, tmp_path):
+    (tmp_path / "photos.parquet").write_bytes(b"x")
+    assert "photos.parquet is a file that no reader knows" in refused(tmp_path / "photos.parquet")
+    assert "pip install zoo-parquet" in refused(tmp_path / "photos.parquet")
+    assert "holds no images. zoo-parquet has it" in refused(tmp_path)
 
 
 def test_a_table_trains_with_one_command_and_is_found_again_from_another_folder(
@@ -520,16 +363,14 @@ def test_a_table_trains_with_one_command_and_is_found_again_from_another_folder(
     away = tmp_path / "away"
     away.mkdir()
     assert "table.csv, 6 images of test" in zoo_here("evaluate", str(run), cwd=away).stdout
-    write_parquet(photos / "photos.parquet", range(30), png)
-    zoo_here("train", "mlp", "--dataset", "./photos.parquet", "--set", "model.hidden=8", *quick,
-             cwd=photos)  # fmt: skip
 
 
 def test_what_can_be_read_is_listed(zoo_here):
     rows = {row["name"]: row for row in json.loads(zoo_here("list", "--readers", "--json").stdout)}
-    assert ".parquet" in rows["table"]["reads"]
+    assert ".csv" in rows["table"]["reads"]
+    assert (rows["parquet"]["reads"], rows["parquet"]["plugin"]) == ([".parquet"], "parquet")
     assert rows["image_folder"]["reads"] == ["folders"]
-    assert rows["webdataset"]["plugin"] == "builtin"
+    assert rows["webdataset"]["plugin"] == "webdataset"
 
 
 def test_options_are_checked(photos):

@@ -13,8 +13,11 @@ import zoo
 from zoo_core.data.datasets import open_dataset
 from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
+from zoo_core.spec.registry import registry
+from zoo_core.spec.settings import as_typed
 from zoo_core.torch import backbones
 from zoo_core.torch.extract import Extractor
+from zoo_core.torch.frozen import FrozenTrainer
 from zoo_core.torch.learner import TorchLearner
 from zoo_core.train import runner as training
 from zoo_core.train.job import trainer_of
@@ -37,6 +40,15 @@ def seen(monkeypatch) -> list[int]:
 
 def pictures(count: int = 8) -> list[np.ndarray]:
     return list(open_dataset("synthetic", train_size=200, test_size=50).test.images[:count])
+
+
+def test_info_shows_the_options_of_the_training(zoo_here):
+    text, options = zoo_here("info", "vit_b16_finetune").stdout, FrozenTrainer.more_options
+    told = registry().trainers.get("frozen").options
+    assert {name: words.split(", ")[0] for name, words in told.items()} == {
+        name: as_typed(default) for name, default in options.items()
+    }
+    assert all(f"task.{name}" in text and words in text for name, words in told.items())
 
 
 def test_it_learns_and_its_file_is_the_head_and_the_digest_of_the_backbone(train):
@@ -158,8 +170,8 @@ def test_weights_of_another_network_are_refused_before_there_is_a_run(train, tmp
     "changes, words",
     [
         ({"augment": ("crop:4",)}, "augments with plain or flip, not with crop:4"),
-        ({"mixup": 0.2}, "its trainer, frozen, does not use mixup"),
-        ({"precision": "bfloat16"}, "frozen, does not use precision"),
+        ({"mixup": 0.2}, "mixes images, not features"),
+        ({"evaluate_subset": 0.5}, "frozen, does not use evaluate_subset"),
         ({"task": {"dtype": "int8"}}, "task.dtype cannot be 'int8'"),
         ({"task": {"batch": -1}}, "task.batch must be"),
         ({"task": {"color": "red"}}, "has no option 'color'"),

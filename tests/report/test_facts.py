@@ -132,3 +132,25 @@ def test_a_label_says_what_sets_a_run_apart(tmp_path):
     assert told(cnn, wide) == ["momentum=0.9", "momentum=0.5"]
     assert told(cnn, gentle) == ["cnn", "task.b=4"]
     assert told(cnn, again) == [cnn.name, again.name]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("status", "compl", "status: invalid enum value 'compl'"),
+        ("recipe", {"lr": "fast"}, "lr must be a number above 0, not 'fast'"),
+        ("result", None, "it is complete, and has no result"),
+    ],
+)
+def test_a_run_that_cannot_be_so_is_damaged(tmp_path, key, value, words):
+    run = make_run(tmp_path / "runs")
+    run.path.joinpath("run.json").write_text(json.dumps(run.read() | {key: value}))
+    with pytest.raises(ZooError, match=f"run.json is damaged: .*{words}"):
+        run.read()
+
+
+def test_a_recipe_of_a_later_zoo_may_have_more_fields(tmp_path):
+    run = make_run(tmp_path / "runs")
+    recipe = run.read()["recipe"] | {"made_up": 1}
+    run.path.joinpath("run.json").write_text(json.dumps(run.read() | {"recipe": recipe}))
+    assert run.read()["recipe"]["made_up"] == 1

@@ -14,7 +14,7 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.report import notebook
 from zoo_core.train.runner import Result, train
 from zoo_core.use.load import About
-from zoo_core.use.predict import Attention, Prediction, Predictions
+from zoo_core.use.predict import Prediction, Predictions
 
 EVIL = "<script>alert('x')</script>\"><img src=x onerror=y>"
 PIXELS = np.random.default_rng(0).integers(0, 255, (30, 40, 3), dtype=np.uint8)
@@ -120,14 +120,6 @@ def test_predict_gives_what_a_notebook_can_show(result):
     assert html_of(found).count("<img") == 2
     many = zoo.predict(result.path, np.stack([PIXELS] * 20))
     assert [one.given is None for one in many] == [False] * 12 + [True] * 8
-
-
-@pytest.mark.renders
-def test_attention_is_shown_on_the_image():
-    maps = np.full((2, 3, 4, 4), 1 / 17)
-    seen = Attention("cat.png", PIXELS / 255, "cat", 0.5, maps)
-    assert html_of(seen).count("<img") == 1
-    assert repr(seen) == "Attention(cat.png: cat 50.0 %; 2 layers, 3 heads, 4 x 4 patches)"
 
 
 def test_other_objects_are_a_line_or_two():

@@ -1,20 +1,18 @@
 """What can be measured of plots: where things stand, what they are called, how large they are."""
 
-import numpy as np
 import pytest
 from report.made_runs import make_dataset, make_run
 
-from zoo_core.report import image_plots, look, plots, write
+from zoo_core.report import look, plots, write
 from zoo_core.report.write import build_report
 from zoo_core.runs.summary import ClassScore
-from zoo_core.use.predict import Attention
 
 
 @pytest.fixture
 def drawn(monkeypatch):
     """The figures that would have been saved."""
     figures = []
-    monkeypatch.setattr(look, "save", lambda figure, path: figures.append(figure))
+    monkeypatch.setattr(look, "save_figure", lambda figure, path: figures.append(figure))
     return figures
 
 
@@ -28,21 +26,6 @@ def test_bars_of_classes_say_of_how_many_images(drawn):
     assert {"100.0 % of 2", "50.0 % of 12,345"} <= set(texts(drawn[0].axes[0]))
 
 
-@pytest.mark.parametrize("heads", [False, True])
-def test_attention_has_one_scale_for_all_panels(drawn, heads):
-    maps = np.full((2, 3, 4, 4), 0.01)
-    maps[1, 2, 0, 0] = 0.5
-    image_plots.draw_attention(
-        "x.png", Attention("a.png", np.zeros((90, 90, 3)), "cat", 0.5, maps), heads
-    )
-    *panels, bar = drawn[0].axes
-    assert bar.get_ylabel() == "share of the attention"
-    laid_over = [axes.images[1] for axes in panels if len(axes.images) == 2]
-    assert len(laid_over) == (6 if heads else 2)
-    assert {one.get_clim() for one in laid_over} == {(0, bar.get_ylim()[1])}
-    assert panels[0].images[0].get_array().shape == (90, 90, 3)
-
-
 def test_a_grid_of_many_images_has_pages_that_the_report_lists(tmp_path, monkeypatch):
     run = make_run(tmp_path, classes=3, count=60, done=1)
     data, sides = make_dataset(classes=3, count=60, size=8), []
@@ -52,7 +35,7 @@ def test_a_grid_of_many_images_has_pages_that_the_report_lists(tmp_path, monkeyp
         path.parent.mkdir(exist_ok=True)
         path.touch()
 
-    monkeypatch.setattr(look, "save", save)
+    monkeypatch.setattr(look, "save_figure", save)
     monkeypatch.setattr(write, "SHOWN", 60)
     pages = {path.name for path in build_report(run, data).plots}
     assert {"predictions.png", "predictions-page2.png"} <= pages

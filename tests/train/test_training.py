@@ -2,7 +2,6 @@
 
 import errno
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +12,10 @@ import zoo
 from zoo_core.data.dataset import Split
 from zoo_core.data.loader import Loader
 from zoo_core.io.errors import TrainingError
-from zoo_core.torch.learner import Runtime
 from zoo_core.torch.task import OPTIMIZERS, Optimizer
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train import runner as training
 from zoo_core.train.checkpoint import Checkpoints
-from zoo_core.train.loop import Loop
 
 
 def fit(job):
@@ -223,37 +220,6 @@ def test_the_scale_of_float16_changes_after_all_optimisers_are_done(make_job, mo
 
     monkeypatch.setattr(torch.amp, "GradScaler", growing)
     assert same(plain, fit(make_job(entry, **settings)).tensors)
-
-
-@pytest.mark.parametrize(
-    ("error", "closes"), [(None, 1), (zoo.Interrupted("stopped"), 1), (ValueError(), 0)]
-)
-def test_a_training_closes_the_group_of_its_processes(
-    make_job, small_mlp, monkeypatch, error, closes
-):
-    """A process that ends with an open group aborts now and then; after an error, others wait."""
-    real, closed = Runtime.__init__, []
-
-    class Alone:
-        def reduce(self, tensor, reduction):
-            return tensor
-
-        def end_training(self):
-            closed.append(1)
-
-    def connected(self, *arguments):
-        real(self, *arguments)
-        self.accelerator = Alone()
-
-    def stop(self):
-        if error:
-            raise error
-
-    monkeypatch.setattr(Runtime, "__init__", connected)
-    monkeypatch.setattr(Loop, "_check_loss", stop)
-    with pytest.raises(type(error)) if error else nullcontext():
-        fit(make_job(small_mlp, epochs=1))
-    assert sum(closed) == closes
 
 
 def test_a_loss_that_is_no_number_stops_the_run(make_job, small_mlp):

@@ -133,20 +133,10 @@ def zoo_readers() -> list[zoo.ReaderEntry]:
         zoo.ReaderEntry(
             name="table",
             target="zoo_core.data.table_files:table_file",
-            summary="A table of paths or of images, and folders with metadata.csv or Parquet files",
-            suffixes=(".csv", ".tsv", ".jsonl", ".parquet"),
-            folders=("metadata.csv", "metadata.jsonl", ".parquet"),
+            summary="A table of paths, and folders with metadata.csv or metadata.jsonl",
+            suffixes=(".csv", ".tsv", ".jsonl"),
+            folders=("metadata.csv", "metadata.jsonl"),
             config={"path": None, "image": None, "target": None, "labels": "auto", "root": None},
-            license="yours",
-            tags=("local",),
-        ),
-        zoo.ReaderEntry(
-            name="webdataset",
-            target="zoo_core.data.webdataset:tar_shards",
-            summary="WebDataset: tar files of images, each with a .cls, .txt or .json beside it",
-            suffixes=(".tar",),
-            folders=(".tar",),
-            config={"path": None, "target": None, "labels": "auto"},
             license="yours",
             tags=("local",),
         ),
@@ -175,6 +165,13 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
             name="frozen",
             target="zoo_core.torch.frozen:FrozenTrainer",
             summary="A head on a frozen backbone, whose features are computed once and kept",
+            options={  # the default first
+                "finetune": "auto, head, last:N, lora:R, all",
+                "layer_decay": "1, above 0 to 1",
+                "batch_stats": "frozen, trained",
+                "dtype": "float16, float32",
+                "batch": "0, or a number of images",
+            },
         ),
     ]
 

@@ -12,9 +12,9 @@ import click
 
 from zoo_core.cli.options import complete_models, runs_option
 from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
-from zoo_core.io.console import UNITS, duration, figure, label, size
+from zoo_core.io.console import UNITS, duration, figure, label, matches, size
 from zoo_core.io.errors import UnknownName
-from zoo_core.io.targets import install_hint
+from zoo_core.io.targets import install_hint, resolve
 from zoo_core.spec.entries import (
     AugmentationEntry,
     DatasetEntry,
@@ -46,6 +46,7 @@ HIDDEN = ("trainable", "tags", "capabilities", "distribution", "version", "refer
 @click.option("--augmentations", "sort", flag_value="augmentations", help="Show augmentations.")
 @click.option("--engines", "sort", flag_value="engines", help="Show engines.")
 @click.option("--weights", "sort", flag_value="weights", help="Show trained weights.")
+@click.option("--timm", "sort", flag_value="timm", help="Show timm's networks for timm_frozen.")
 @click.option("--models", "sort", flag_value="models", default=True, help="Show models (default).")
 @click.option("--kind", "--task",
               help="Only models or weights for this: classification, generation ...")  # fmt: skip
@@ -67,12 +68,17 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
       zoo list --augmentations            words for --set augment=...
       zoo list --weights cnn              what zoo.load and zoo pull can bring
       zoo list --weights file:/shared     what others have published there
+      zoo list --timm "vit*"              names for --set model.backbone=NAME of timm_frozen
     """
     filters["kind"] = kind or ""
     if sort == "weights":
         from zoo_core.cli.weights import list_weights
 
         return list_weights(text, plugin=plugin, **filters)
+    if sort == "timm":
+        if plugin or any(filters.values()):
+            raise click.UsageError("--timm has no filter but TEXT")
+        return list_networks(text)
     catalog: Any = getattr(registry(), sort)
     if sort == "models":
         entries: list[Any] = find_models(catalog, text, plugin=plugin, **filters)
@@ -92,6 +98,19 @@ def list_command(text: str, sort: str, kind: str | None, plugin: str, **filters:
         print_table(columns, cells, spare=("framework", "plugin", "kind", "dataset"), empty=empty)
 
     return Answer(rows, show, remarks=load_plugins().remarks)
+
+
+def list_networks(text: str) -> Answer:
+    """The networks that the model timm_frozen takes; its plugin knows them."""
+    models = registry().models
+    if "timm_frozen" not in models:
+        raise UnknownName(
+            "zoo list --timm needs zoo-frozen, which is not installed", install_hint("zoo-frozen")
+        )
+    give = resolve(models.get("timm_frozen").capabilities["networks"], "zoo list --timm")
+    rows = [row for row in give() if matches(text, [row["name"]], [row["name"]])]
+    empty = "No network of timm matches; zoo list --timm shows them all."
+    return Answer(rows, lambda: print_table(["name", "#pixels", "license"], rows, empty=empty))
 
 
 def summary(label: str, entry: Any) -> dict[str, Any]:
@@ -239,6 +258,10 @@ def show_entry(entry: ModelEntry | DatasetEntry | TrainerEntry) -> None:
     allowed |= {name: ", ".join(map(str, values)) for name, values in entry.choices.items()}
     options = [[k, as_typed(v), allowed.get(k)] for k, v in entry.options.items()]
     print_table(["option", "default", "may be"], options)
+    trainers = registry().trainers
+    if entry.trainer in trainers and (task := trainers.get(entry.trainer).options):
+        echo("\nOptions of the training, with the default first")
+        print_table(["option", "may be"], [[f"task.{k}", v] for k, v in task.items()])
     echo("\nRecipes")
     recipes = {name: what_it_sets(asdict(recipe)) for name, recipe in entry.recipes.items()}
     words = {name: [f"{k}={v}" for k, v in sets.items()] for name, sets in recipes.items()}

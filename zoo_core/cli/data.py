@@ -127,8 +127,8 @@ def info(name: str) -> Answer:
     Example:
       zoo data info cifar10
     """
-    entry = find_dataset(name).entry
-    copies = [_pack_copy(store) for store in packs_of(find_dataset(name))]
+    choice = find_dataset(name)
+    entry, copies = choice.entry, [_pack_copy(store) for store in packs_of(choice)]
     for _, path in cached(name):
         try:
             record, _ = datasets.read_cache(path, arrays=False)

@@ -104,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = [argument for argument in given if argument != "--debug"]
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
+        if sys.unraisablehook is sys.__unraisablehook__:  # a debugger's, or pytest's, stays
+            sys.unraisablehook = _raise_again
     _open_streams()
     show_on_stderr()
     try:
@@ -184,6 +186,20 @@ def _unexpected(given: Sequence[str], error: Exception) -> None:
 def _terminated(number: int, frame: object) -> None:
     """SIGTERM ends a command as Ctrl-C does: what is begun is put in order, and a word is said."""
     raise KeyboardInterrupt(TERMINATED)
+
+
+def _raise_again(lost: sys.UnraisableHookArgs) -> None:
+    """Send a Ctrl-C again that Python could not raise: it came in a finaliser or a weak reference.
+
+    Importing torch runs thousands of these. From here nothing can be raised, so a thread does it.
+    """
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    number = signal.SIGTERM if lost.exc_value.args == (TERMINATED,) else signal.SIGINT
+    again = threading.Timer(0.01, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 def _complain(sentence: str, hint: str = "") -> None:

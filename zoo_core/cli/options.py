@@ -146,23 +146,26 @@ def engine_options(command: Any) -> Any:
     """`--workers`, `--engine`, `--address` and `--resources`: where many pieces of work run."""
     several = click.option(
         "--workers", type=int, default=1, show_default=True,
-        help="Number of trials that run at a time.",
+        help="How many trials, or workers, run at a time.",
     )  # fmt: skip
     engine = click.option(
         "--engine", default="local", show_default=True, shell_complete=complete_engines,
-        help="Engine that runs the trials; zoo list --engines shows them all.",
+        help="Engine that runs the work; zoo list --engines shows them all.",
     )  # fmt: skip
     address = click.option("--address", default="", help="Address of a running cluster.")
     resources = click.option(
         "--resources", default="", callback=_amounts, metavar="cpus=2,gpus=0.5,memory=4e9",
-        help="Resources of each trial.",
+        help="Resources of each trial or worker.",
     )  # fmt: skip
     return several(engine(address(resources(command))))
 
 
 def training_options(command: Any) -> Any:
-    """`--device`, `--runs`, `--checkpoint-every` and `--quiet`."""
-    return device_option(runs_option(checkpoint_option(quiet_option(command))))
+    """`--name`, `--device`, `--runs`, `--checkpoint-every` and `--quiet`."""
+    name = click.option(
+        "--name", default="", help="Name of the folder; the same command starts or continues it."
+    )
+    return name(device_option(runs_option(checkpoint_option(quiet_option(command)))))
 
 
 def data_options(assignments: tuple[str, ...]) -> dict[str, Any]:

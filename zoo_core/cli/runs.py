@@ -207,7 +207,7 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
     found = (row_for(reference, runs) for reference in references)
     rows = {row.summary.path: row for row in found if row}
     if len(rows) < 2:
-        raise click.UsageError("a comparison needs two runs; zoo runs lists them")
+        raise click.UsageError("a comparison needs two different runs; zoo runs lists them")
     groups = compare(rows.values())
     plots = [draw(output, number, one) for number, one in enumerate(groups, 1)]
 

@@ -72,7 +72,8 @@ def train_command(
       zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
       zoo train cnn --tune                            search the learning rate, then train
       zoo train --resume latest
-      torchrun --nproc-per-node 2 -m zoo train cnn    in two processes (needs zoo-core[distributed])
+      zoo train cnn --name night         start it, or go on with it: the same command again
+      torchrun --nproc-per-node 2 -m zoo train cnn    in two processes
     """
     how = taken(given, CIRCUMSTANCES)
     recipe, device, no_report = given["recipe"], given["device"], given["no_report"]
@@ -83,9 +84,7 @@ def train_command(
 
         how |= {"device": "" if device == "auto" else device}
         done = runner.resume(resume, report=None if no_report else write_report, **how)
-        if done.report is None and not no_report:  # killed while the report was written
-            done = replace(done, report=write_report(done.run))
-        return trained(done)
+        return trained(done, not no_report)
     asked = read_request(config) if config else TrainingRequest()
     model, dataset = model or asked.model, dataset or asked.dataset
     recipe = recipe or asked.recipe
@@ -99,15 +98,21 @@ def train_command(
     from zoo_core.train import runner
     from zoo_core.train.builder import command_line
 
-    how |= {"recipe": recipe, "settings": settings, "device": device, "command": command_line()}
+    how |= {"recipe": recipe, "settings": settings, "device": device, "name": given["name"]}
+    how |= {"command": command_line()}
     if given["tune"]:
         from zoo_core.tune.tuning import tune_and_train
 
         return trained(tune_and_train(model, dataset, report=not no_report, **how))
-    return trained(runner.train(model, dataset, report=None if no_report else write_report, **how))
+    done = runner.train(model, dataset, report=None if no_report else write_report, **how)
+    return trained(done, not no_report)
 
 
-def trained(result: Result) -> Answer:
+def trained(result: Result, reported: bool = False) -> Answer:
+    if reported and result.report is None:  # killed while the report was written
+        from zoo_core.report.write import write_report
+
+        result = replace(result, report=write_report(result.run))
     document = result.run.read()
     kept = {key: document[key] for key in ("model", "dataset", "parameters", "result")}
     figures = {name: value for name, value in result.metrics.items() if isinstance(value, float)}

@@ -1,4 +1,4 @@
-"""zoo evaluate, predict, attention and export: what one does with a trained model."""
+"""zoo evaluate, predict and export: what one does with a trained model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from zoo_core.cli.options import (
+    PATH,
     complete_trained,
     data_options,
     device_option,
+    engine_options,
     output_option,
     run_argument,
     runs_option,
@@ -19,7 +22,6 @@ from zoo_core.cli.options import (
 )
 from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
 from zoo_core.io.console import figure, label, percent, size
-from zoo_core.io.targets import resolve
 from zoo_core.spec.framework import framework_of
 
 
@@ -88,21 +90,46 @@ def by_class(scores: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Classes shown.")
 @click.option("--strict", is_flag=True, help="Stop at an image that cannot be read.")
+@click.option("--out", type=PATH, metavar="FILE",
+              help="Write a table of all images: .parquet, .csv or .jsonl.")  # fmt: skip
+@click.option("--part", default="", metavar="I/N", help="With --out: only part I of N.")
+@click.option("--join", is_flag=True, help="With --out: put the parts together.")
+@click.option("--batch", type=click.IntRange(1), help="With --out: batch size.")
+@click.option("--embeddings", is_flag=True, help="With --out: add the model's features.")
+@set_option("With --out: an option of the data.", "OPTION=VALUE")
+@engine_options
 @device_option
 @runs_option
+@click.pass_context
 def predict_command(
-    run: str, images: tuple[str, ...], top: int, strict: bool, device: str, runs: Path | None
-) -> Answer:
+    ctx: click.Context, /, run: str, images: tuple[str, ...], top: int, strict: bool, device: str,
+    runs: Path | None, out: Path | None, **many: Any,
+) -> Answer:  # fmt: skip
     """Say what is in images: classes, or numbers.
 
     RUN is a path, a name in the runs folder, latest, or weights: cnn.cifar10, hf:org/name.
     An IMAGE is a file, a folder of files, or an address (http or https). Of several images,
     those that cannot be read are left out and named.
 
+    With --out, IMAGE is whatever --dataset takes: a folder, a table, a dataset. All of its images
+    become rows of a table, those that cannot be read with the reason. The same command continues
+    after an interruption; several processes that run it on one disk share the work.
+
     Examples:
       zoo predict latest cat.jpg https://example.org/dog.png
       zoo predict latest holiday/ --top 1
+      zoo predict latest holiday/ --out holiday.csv --workers 2
+      zoo predict cnn photos.csv --out photos.parquet --part 3/16   one of sixteen jobs
+      zoo predict cnn photos.csv --out photos.parquet --join        after the last of them
     """
+    if out is not None:
+        if strict:
+            raise click.UsageError("--strict has no meaning with --out: each image is a row")
+        return predict_many_images(run, images, out, top=top, device=device, runs=runs, **many)
+    for name in many:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = "set" if name == "assignments" else name
+            raise click.UsageError(f"--{option} needs --out FILE")
     from zoo_core.use.predict import predict
 
     predictions = predict(run, images, top=top, strict=strict, device=device, runs=runs)
@@ -119,43 +146,19 @@ def predict_command(
     return Answer(document, show)
 
 
-@command(json_help="Print the attention of each layer as JSON.")
-@run_argument
-@click.argument("image", type=click.Path())
-@output_option(".png", ".pdf", ".svg", default="attention.png",
-               help="The plot to write: .png, .pdf or .svg.")  # fmt: skip
-@click.option("--heads", is_flag=True, help="Draw each head, not their mean.")
-@device_option
-@runs_option
-def attention_command(
-    run: str, image: str, output: Path, heads: bool, device: str, runs: Path | None
-) -> Answer:
-    """Draw where a transformer looks, layer by layer.
+def predict_many_images(
+    run: str, images: tuple[str, ...], out: Path, assignments: tuple[str, ...], batch: int | None,
+    **how: Any,
+) -> Answer:  # fmt: skip
+    from zoo_core.use.many import predict_many
 
-    RUN is a path, a name in the runs folder, latest, or weights. IMAGE is a file or an address
-    (http or https). The plot shows, for each layer, how much attention the class token gives to
-    each patch of the part of IMAGE that the model sees. All layers share one colour scale.
-
-    Examples:
-      zoo attention latest cat.jpg --heads -o cat.pdf
-      zoo list --json        "capabilities" says which models have attention
-    """
-    resolve("zoo_core.report.image_plots", "drawing attention")  # before the model is loaded
-    from zoo_core.use.predict import attention
-
-    seen = attention(run, image, device=device, runs=runs)
-    seen.draw(output, heads=heads)
-    # As float64, because a rounded float32 is written with many digits.
-    shares = (seen.maps if heads else seen.maps.mean(1)).astype(float)
-    document = {
-        "image": image,
-        "class": seen.label,
-        "probability": round(seen.probability, 6),
-        "layers": shares.round(6).tolist(),
-        "output": output,
-    }
-    said = f"{image}: {seen.label}, {100 * seen.probability:.1f} %\n" if seen.label else ""
-    return Answer(document, f"{said}Plot: {output}")
+    if len(images) != 1:
+        raise click.UsageError("with --out, name one folder, table or dataset")
+    options = data_options(assignments)
+    done = predict_many(run, images[0], out, options=options, batch=batch or 0, **how)
+    broken = f", {done.broken:,} of them cannot be read" * bool(done.broken)
+    document = {"table": done.path, "images": done.images, "broken": done.broken}
+    return Answer(document, f"{done.path}: {done.images:,} images{broken}", brief=str(done.path))
 
 
 @command()

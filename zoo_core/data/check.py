@@ -24,7 +24,6 @@ from zoo_core.data.originals import DEFAULT_SIZE, PARTS, RULES, LeftOut, Origina
 from zoo_core.data.packs import FACTS, LOOK, Pack, facts_of, look
 from zoo_core.data.sheets import THUMB, write_sheet
 from zoo_core.data.stores import broken
-from zoo_core.data.targets import read_targets
 from zoo_core.io.console import progress, say
 from zoo_core.io.errors import DataError, os_errors
 from zoo_core.spec.answers import CLASS, NUMBERS, Targets
@@ -153,8 +152,7 @@ def _originals(choice: DatasetChoice, originals: Originals, report: Report) -> _
     form, tile = Form(options["image_size"] or DEFAULT_SIZE, 3), Form(THUMB, 3, "pad")
     label = str(options.get("path") or choice.name)
     _, facts, looks = facts_of(Pack(label, originals, form, pixels=False), report)
-    given = {} if originals.labels is None else {"labels": np.asarray(originals.labels)}
-    targets, kept = read_targets(given, originals.classes, originals.numbers)
+    targets, labels = originals.targets()
     splits = originals.divided(options["test_fraction"], options["seed"])
     return _Listed(
         names=originals.names,
@@ -162,7 +160,7 @@ def _originals(choice: DatasetChoice, originals: Originals, report: Report) -> _
         looks=looks,
         splits={part: rows[facts["broken"][rows] == 0] for part, rows in splits.items()},
         targets=targets,
-        labels=kept.get("labels"),
+        labels=labels,
         tile=lambda number: read_image(in_memory(originals, number), tile),
         left_out=[*originals.left_out, *broken(originals, form, facts)],
         remarks=originals.remarks,

@@ -49,7 +49,7 @@ from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import DatasetEntry, ReaderEntry
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import as_reference, is_path, origin, registry
+from zoo_core.spec.registry import as_reference, elsewhere, is_path, origin, registry
 
 FORMAT = 1  # of the cache file's record
 SUFFIX, KEPT = ".safetensors", ".original"
@@ -179,9 +179,8 @@ def find_dataset(reference: Any, options: Mapping[str, Any] | None = None) -> Da
             if Path(reference).exists():
                 kind = "folder" if Path(reference).is_dir() else "file"
                 raise UnknownName(str(error), f"for the {kind} write ./{reference}") from None
-            if reference.startswith("hf:"):
-                raise UnknownName(str(error), "pip install zoo-hf-datasets reads it") from None
-            raise
+            hint = elsewhere("reader", reference[: reference.find(":") + 1]) or error.hint
+            raise UnknownName(str(error), hint) from None
         label = catalog.label(entry)
     if is_path(given.get("path") or ""):
         given["path"] = str(Path(given["path"]).expanduser().resolve())
@@ -200,9 +199,9 @@ def read_originals(path: Path, options: Mapping[str, Any]) -> Originals:
 def reader_of(reference: str) -> ReaderEntry | None:
     """What can read a path, or a reference with a prefix; None: it is the name of a dataset."""
     readers = registry().readers
-    path, ending = Path(reference).expanduser(), reference.lower()
+    path = Path(reference).expanduser()
     if not is_path(reference):
-        found = [entry for entry in readers if any(map(reference.startswith, entry.prefixes))]
+        found = [entry for entry in readers if reference.startswith(entry.prefixes)]
     elif path.is_dir():
         folders = [one for one in path.iterdir() if one.is_dir()]
         splits = [one for one in folders if one.name.lower() in SPLITS]
@@ -212,7 +211,7 @@ def reader_of(reference: str) -> ReaderEntry | None:
         found = [entry for entry in readers if not (names | kinds).isdisjoint(entry.folders)]
         found = found or [readers.get("builtin/image_folder")]
     else:
-        found = [entry for entry in readers if any(map(ending.endswith, entry.suffixes))]
+        found = [entry for entry in readers if reference.lower().endswith(entry.suffixes)]
         if not path.is_file() and not found:
             return readers.get("builtin/image_folder")  # which says that there is no folder
         if not path.is_file():
@@ -220,6 +219,7 @@ def reader_of(reference: str) -> ReaderEntry | None:
         if not found:
             known = sorted({suffix for entry in readers for suffix in entry.suffixes})
             hint = " ".join(["name a folder, or a file that ends in", *known])
+            hint = elsewhere("reader", path.suffix.lower()) or hint
             raise DataError(f"{reference} is a file that no reader knows", hint)
     if len(found) > 1:
         what = f"{reference} can be read by {' and by '.join(map(origin, found))}"

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zoo_core.data.images import SUFFIXES
+from zoo_core.data.images import SUFFIXES, names_image
 from zoo_core.data.originals import Originals
 from zoo_core.io.errors import DataError, OptionError
+from zoo_core.spec.registry import elsewhere
 
 SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test"}
 SPLITS |= {"val": "val", "valid": "val", "validation": "val"}
@@ -48,7 +49,9 @@ def image_folder(*, path: str | None = None) -> Originals:
     labels = {file.label for file in files}
     classes = sorted(label for label in labels if label is not None)
     if not files:
-        raise DataError(f"{root} holds no images", f"the zoo reads {' '.join(SUFFIXES)}")
+        hints = [elsewhere("reader", path.suffix.lower()) for path in root.iterdir()]
+        hint = max(hints, default="") or f"the zoo reads {' '.join(SUFFIXES)}"
+        raise DataError(f"{root} holds no images", hint)
     if classes and None in labels:
         stray = min(file.path for file in files if file.label is None)
         what = f"{root} mixes class folders with images of its own, {stray} for example"
@@ -143,4 +146,4 @@ def _is_folder(entry: os.DirEntry[str], follow_links: bool = True) -> bool:
 
 
 def _is_image(entry: os.DirEntry[str]) -> bool:
-    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".")
+    return names_image(entry.name) and not entry.name.startswith(".")

@@ -39,6 +39,11 @@ class Form(NamedTuple):
     fit: str = "crop"
 
 
+def names_image(name: object) -> bool:
+    """Whether this is the name of an image file, by its ending."""
+    return isinstance(name, str) and name.lower().endswith(SUFFIXES)
+
+
 ImageSource = str | os.PathLike[str] | IO[bytes]  # a path, or a file that is open
 
 
@@ -133,13 +138,13 @@ def _name_of(file: ImageSource) -> str:
 
 
 def _unreadable(file: ImageSource, error: BaseException) -> DataError:
-    reason = str(error) or type(error).__name__
+    reason, hint = str(error) or type(error).__name__, "repair it, or remove it"
     if "cannot identify" in reason:
-        reason = "it is not in a known format"
+        reason, hint = "it is not in a known format", "use a JPEG, a PNG or another known format"
     if isinstance(error, OSError):
         reason = error.strerror or reason
     what = f"{_name_of(file)} cannot be read as an image: {reason}"
-    return DataError(what, "repair it, or remove it")
+    return DataError(what, hint)
 
 
 def _flat(image: Image.Image) -> Image.Image:

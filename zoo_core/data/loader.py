@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -95,6 +96,8 @@ class Loader:
         self.labels, self.preprocess, self.mixup = split.labels, preprocess, mixup
         self.batch_size, self.drop_last = batch_size, drop_last
         self.seed, self.shuffle, self.pairs = seed, shuffle, pairs
+        if not shuffle and shard[1] > min(batch_size, len(self.indices)):
+            shard = (0, 1)  # too few to measure in parts: each process has all of them
         self.rank, self.world = shard
         if batch_size < 1 or not 0 <= self.rank < self.world:
             what = f"batch_size {batch_size} and shard {self.rank} of {self.world} are invalid"
@@ -121,6 +124,10 @@ class Loader:
         self._order: tuple[int, np.ndarray] = (-1, self.indices)
         size = 4 * batch_size * preprocess.size**2 * preprocess.channels
         self._threads = max(1, min(THREADS, AHEAD // size)) if size > LARGE else 0
+        if self._threads > 1 and not self._in_memory:
+            # Each makes batches from beginning to end: with more threads they wait for each other.
+            self._images = copy(split.images)
+            self._images.threads = 1
 
     def __len__(self) -> int:
         """Batches in an epoch."""

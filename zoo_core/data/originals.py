@@ -21,9 +21,10 @@ import numpy as np
 
 from zoo_core.data.draws import permutation
 from zoo_core.data.images import FITS, GREY_MODES, Form, open_image
-from zoo_core.data.targets import strata
+from zoo_core.data.targets import read_targets, strata
 from zoo_core.io.console import progress, say
 from zoo_core.io.errors import DataError, os_errors
+from zoo_core.spec.answers import Targets
 from zoo_core.spec.recipe import FLAG, Rule, between, number, one_of, or_none
 
 DEFAULT_SIZE = 64  # pixels, where neither the model nor the person says how large
@@ -73,6 +74,12 @@ class Originals:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def targets(self) -> tuple[Targets, np.ndarray | None]:
+        """What the labels are, and they as they are kept."""
+        given = {} if self.labels is None else {"labels": np.asarray(self.labels)}
+        targets, kept = read_targets(given, self.classes, self.numbers)
+        return targets, kept.get("labels")
 
     def divided(self, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
         """The numbers of the images for "train" and for "test"."""

@@ -19,10 +19,7 @@ from zoo_core.io.files import atomic_write
 PAGE = 1600  # pixels of a page's longer side, at most
 PAPER, INK, EDGE = (255, 255, 255), (60, 60, 67), (225, 225, 230)
 GAP, LINE, CAPTION = 10, 22, 20  # pixels: between images, of a line of the title, of a caption
-SMALLEST, THUMB = (
-    84,
-    128,
-)  # pixels of an image: small ones are enlarged to this, others reduced to it
+SMALLEST, THUMB = 84, 128  # pixels of an image: small ones are enlarged, others reduced to these
 BESIDE, TITLE = 240, 480  # pixels: of a row's name at most, of the narrowest sheet with a title
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -21,7 +22,7 @@ from zoo_core.data.dataset import Dataset, Split, check_digests, new_dataset
 from zoo_core.data.images import Form, read_image
 from zoo_core.data.originals import RULES, THREADS, LeftOut, Originals, form_of, in_memory
 from zoo_core.data.packs import Pack, mapped
-from zoo_core.data.targets import digest_of_targets, read_targets
+from zoo_core.data.targets import digest_of_targets
 from zoo_core.io.console import size, warn
 from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import DataError
@@ -38,6 +39,7 @@ class Stored(ABC):
 
     kind: ClassVar[str]
     dtype = np.dtype(np.uint8)
+    threads = THREADS  # that decode; 1 for a loader whose own threads make whole batches
 
     def __init__(self, form: Form, rows: np.ndarray) -> None:
         self.form, self.rows = form, rows
@@ -93,12 +95,22 @@ class Direct(Stored):
         self.originals = originals
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        def read(row: int) -> np.ndarray:
-            return read_image(in_memory(self.originals, row), self.form)
+        found = np.empty((len(rows), *self.shape[1:]), np.uint8)
 
-        with ThreadPoolExecutor(THREADS) as pool:
-            found = [*pool.map(read, rows.tolist())]
-        return np.stack(found) if found else np.empty((0, *self.shape[1:]), np.uint8)
+        def read(place: int) -> None:
+            found[place] = self.read(int(rows[place]))
+
+        if self.threads == 1:
+            for place in range(len(rows)):
+                read(place)
+            return found
+        with ThreadPoolExecutor(self.threads) as pool:
+            deque(pool.map(read, range(len(rows))), 0)
+        return found
+
+    def read(self, row: int) -> np.ndarray:
+        """One image, decoded."""
+        return read_image(in_memory(self.originals, row), self.form)
 
 
 def open_originals(
@@ -130,15 +142,14 @@ def open_originals(
         if options["strict"] or facts["broken"].all():
             raise DataError(f"{what}cannot be used; {left_out[0].reason}", "repair or remove them")
         warn(f"{what}are left out; {left_out[0].reason}")
-    given = {} if originals.labels is None else {"labels": np.asarray(originals.labels)}
-    targets, kept = read_targets(given, originals.classes, originals.numbers)
+    targets, every = originals.targets()
     digests = digest_of_targets(targets)
     splits: dict[str, Split] = {}
     for part, rows in originals.divided(options["test_fraction"], options["seed"]).items():
         rows = rows[facts["broken"][rows] == 0]
         direct = store == "direct"
         images = Direct(originals, form, rows) if direct else Mapped(pack.store.path, form, rows)
-        labels = kept["labels"][rows] if kept else None
+        labels = None if every is None else every[rows]
         names = tuple(originals.names[row] for row in rows)
         digests[f"{part}_images"] = _digest(facts["sha256"][rows])
         if labels is not None:

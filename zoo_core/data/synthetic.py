@@ -15,7 +15,7 @@ import numpy as np
 
 from zoo_core.spec.answers import CLASS, NONE, NUMBERS, WORDS
 from zoo_core.spec.answers import CLASSES as SEVERAL
-from zoo_core.spec.recipe import Rule, between, check_rules
+from zoo_core.spec.recipe import Rule, between, check_rules, one_of
 
 FINER = 3  # samples along each side of a pixel: soft edges
 BLOCK = 100  # images drawn at once
@@ -40,7 +40,7 @@ RULES = {
     "train_size": between(1, 100_000),
     "test_size": between(1, 100_000),
     "seed": between(0, 2**63),
-    "labels": Rule(lambda v: v in WORDS, f"one of {', '.join(WORDS)}"),
+    "labels": one_of(*WORDS),
 }
 NUMBERED = {"x": "pixels", "y": "pixels", "radius": "pixels"}  # of the shape
 

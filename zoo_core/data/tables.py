@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zoo_core.data.image_folder import SPLITS
-from zoo_core.data.images import SUFFIXES
+from zoo_core.data.images import names_image
 from zoo_core.data.originals import LeftOut, Originals
 from zoo_core.io.errors import DataError, OptionError
 from zoo_core.spec.answers import CLASS, CLASSES, NUMBERS
@@ -40,10 +40,10 @@ class Table:
     name: str
     columns: Sequence[str]
     rows: Callable[[Sequence[str]], Iterable[tuple[str, Sequence[Any] | str]]]
-    folder: Path = Path()  # what paths are relative to
+    folder: Path  # what paths are relative to
     root: Path | None = None  # a path that leads out of this folder is refused
     images: Sequence[str] = ()  # columns that `read` has; their cells are not looked at
-    read: Callable[[str, int], bytes] = lambda column, row: b""
+    read: Callable[[str, int], bytes] | None = None
     key: Any = None  # JSON of what decides the bytes that `read` gives
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # column -> names of 0, 1...
 
@@ -98,9 +98,10 @@ def table_originals(
     kept = [kept[place] for place in used]
     key: Any = [row.file for row in kept]
     read: Callable[[int], Path | bytes] = partial(_path, table.folder, key)
-    if image in table.images:
-        key = [table.key, image, [row.number for row in kept]]
-        read = lambda place: table.read(image, kept[place].number)  # noqa: E731
+    if table.read and image in table.images:
+        key = [table.key, image, numbers := [row.number for row in kept]]
+        inside = partial(table.read, image)
+        read = lambda place: inside(numbers[place])  # noqa: E731
     counted = values is not None and values.dtype.kind == "f"
     return Originals(
         names=[row.file[0] for row in kept],
@@ -126,7 +127,7 @@ def _image_column(table: Table, asked: str | None) -> str:
     head = [cells for _, cells in islice(table.rows(table.columns), LOOK)]
     for place, name in enumerate(table.columns):
         cells = (row[place] for row in head if not isinstance(row, str))
-        if any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in cells):
+        if any(map(names_image, cells)):
             found.append(name)
     usual = [name for name in USUAL if name in found]
     if len(found) == 1 or usual:

@@ -78,8 +78,17 @@ def _bounded(path: Path) -> bytes:
 
 def loads(data: bytes) -> Any:
     """JSON, with NaN; whatever is wrong with it is a ValueError."""
+    return _loads(data, parse_int=_whole)
+
+
+def strict_loads(data: bytes) -> Any:
+    """JSON without a key twice, NaN or Infinity; whatever is wrong with it is a ValueError."""
+    return _loads(data, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+
+
+def _loads(data: bytes, **how: Any) -> Any:
     try:
-        return json.loads(data.decode("utf-8"), parse_int=_whole)
+        return json.loads(data.decode("utf-8"), **how)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -97,8 +106,15 @@ def conform(document: Any, schema: Any, name: str) -> Any:
     try:
         msgspec.convert(document, schema)
     except (ValueError, OverflowError, RecursionError) as error:
-        raise ZooError(f"{name} is damaged: {error}") from error
+        raise ZooError(f"{name} is damaged: {reason(error)}") from error
     return document
+
+
+def reason(error: BaseException) -> str:
+    """What msgspec found wrong, with the place in the document first, without its notation."""
+    what, _, place = str(error).partition(" - at `$")
+    place = place.strip(".`")
+    return f"{place}: {what[:1].lower()}{what[1:]}" if place else what
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
@@ -111,16 +127,6 @@ def document_digest(document: Any) -> str:
     """The sha256 of what a document says; the order of its keys does not count."""
     text = json.dumps(document, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def strict_loads(data: bytes) -> Any:
-    """JSON without a key twice, NaN or Infinity; whatever is wrong with it is a ValueError."""
-    try:
-        return json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
-        )
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -56,12 +56,15 @@ class Piece:
     resources: Resources = Resources()
 
 
+State = Literal["done", "failed"]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The end of a piece. A piece that fails disturbs no other."""
 
     piece: Piece
-    state: Literal["done", "failed"]
+    state: State
     value: Any = None  # what the function returned; of a failed piece, the exception
 
 
@@ -184,7 +187,9 @@ class Local(Engine):
 
     def wait(self) -> Sequence[Outcome]:
         if self.inline and self._waiting:
-            self._ended.append(self._run_here(self._waiting.pop()))
+            piece = self._waiting.pop()
+            state, value = _run(piece, self._arrays, partial(self._told, piece))
+            self._ended.append(Outcome(piece, state, value))
         self._hand_over()
         if not self._ended:
             busy = {worker.pipe: worker for worker in self._workers if worker.piece}
@@ -206,13 +211,6 @@ class Local(Engine):
                 worker.process.kill()
             self._workers = []
             self._kept.close()
-
-    def _run_here(self, piece: Piece) -> Outcome:
-        try:
-            run, report = resolve(piece.target, "a piece of work"), partial(self._told, piece)
-            return Outcome(piece, "done", run(piece.given, self._arrays, report))
-        except Exception as error:
-            return Outcome(piece, "failed", error)
 
     def _hand_over(self) -> None:
         """Give pieces that wait to workers that are free, in order, while the machine has room."""
@@ -253,6 +251,13 @@ class Local(Engine):
             return
         worker.piece = None
         self._ended.append(Outcome(piece, state, value))
+
+
+def _run(piece: Piece, arrays: Arrays, report: Callable[[Any], None]) -> tuple[State, Any]:
+    try:
+        return "done", resolve(piece.target, "a piece of work")(piece.given, arrays, report)
+    except Exception as error:
+        return "failed", error
 
 
 def machine() -> dict[str, float]:
@@ -307,11 +312,7 @@ def _work(pipe: connection.Connection, folder: Path) -> None:
             piece = pipe.recv()
         except (EOFError, OSError):
             return
-        try:
-            run = resolve(piece.target, "a piece of work")
-            state, value = "done", run(piece.given, arrays, partial(send, "progress"))
-        except Exception as error:
-            state, value = "failed", error
+        state, value = _run(piece, arrays, partial(send, "progress"))
         try:
             send(state, value)
         except Exception as error:  # what cannot be pickled, an exception of a library for example

@@ -6,11 +6,13 @@ import ctypes
 import os
 import signal
 import threading
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import FrameType
 from typing import Any
 
 from zoo_core.io.errors import UsageError
+from zoo_core.io.targets import resolve
 
 
 class Interruption:
@@ -31,7 +33,8 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        self.__exit__()
+        if process()[1] == 1:  # torchrun sends one more, which must not end the saving
+            self.__exit__()
 
     def __exit__(self, *_: object) -> None:
         while self._before:
@@ -86,3 +89,19 @@ def process() -> tuple[int, int]:
         what = f"RANK {rank!r} and WORLD_SIZE {size!r} do not number processes that train together"
         raise UsageError(what, "torchrun sets both; otherwise: unset RANK WORLD_SIZE")
     return int(rank), int(size)
+
+
+def together(name: str) -> Any:
+    """A function of torch/processes.py, for processes that train together."""
+    return resolve(f"zoo_core.torch.processes:{name}", "training in several processes")
+
+
+def joined() -> AbstractContextManager[None]:
+    """While this is entered, the processes that train together are connected."""
+    return together("joined")() if process()[1] > 1 else nullcontext()
+
+
+def shared(make: Callable[[], bytes]) -> bytes:
+    """What the first of the processes that train together makes; it alone calls `make`."""
+    made: bytes = together("shared")(make) if process()[1] > 1 else make()
+    return made

@@ -18,9 +18,7 @@ class Extra(NamedTuple):
 EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
     "report": Extra("plots in reports", ("matplotlib",)),
-    "tables": Extra("reading Parquet files", ("pyarrow",)),
     "tune": Extra("zoo tune", ("hyperopt",)),
-    "distributed": Extra("training in several processes", ("accelerate",)),
     "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),
 }
 LONGEST = 1000  # characters of an error that a sentence shows

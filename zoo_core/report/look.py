@@ -78,7 +78,8 @@ def panels_of(count: int, width: float, height: float, title: str) -> tuple[Figu
     return figure, panels[:count]
 
 
-def save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all, with fonts for the names of classes."""
     installed = {font.name for font in fontManager.ttflist}
     family = ["DejaVu Sans", *(name for name in OTHER_FONTS if name in installed)]
     for text in figure.findobj(Text):

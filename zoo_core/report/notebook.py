@@ -1,4 +1,4 @@
-"""What a notebook shows of runs, models, predictions and attention: one small piece of HTML each.
+"""What a notebook shows of runs, models and predictions: one small piece of HTML each.
 
 It needs no other file, follows the notebook's colours, and has all names from data escaped.
 """
@@ -26,7 +26,7 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.settings import as_typed
 from zoo_core.train.runner import Result
 from zoo_core.use.load import About
-from zoo_core.use.predict import SHOWN, Attention, Prediction
+from zoo_core.use.predict import SHOWN, Prediction
 
 MOST_CLASSES, MOST_NAMES = 5, 20  # of a prediction, of a model
 LONGEST = 300  # letters of a text
@@ -84,8 +84,9 @@ def _embedded(image: Image.Image, most: int, words: str, scale: float = 0.6) -> 
     return f"<img alt='{text(words)}' style='{style}' src='data:image/png;base64,{data}'>"
 
 
-def run_html(run: Run) -> str:
+def run_html(shown: Run | Result) -> str:
     """The figures of a run, finished or not, and its curves."""
+    run = shown if isinstance(shown, Run) else shown.run
     facts = read_facts(run)
     first = {"run": str(run.path), "status": facts.summary.shown_status}
     rows = [*(first | results(facts)).items()]
@@ -96,10 +97,6 @@ def run_html(run: Run) -> str:
         draw_curves(path, facts.curves, "", facts.summary.units, facts.result.get("best_epoch"))
 
     return block(facts.title, table(rows), plot(draw, "Metrics by epoch") if facts.curves else "")
-
-
-def result_html(result: Result) -> str:
-    return run_html(result.run)
 
 
 def about_html(about: About) -> str:
@@ -137,12 +134,9 @@ def _entry_rows(entry: ModelEntry, options: Mapping[str, Any]) -> list[list[str]
     ]
 
 
-def prediction_html(prediction: Prediction) -> str:
-    return predictions_html([prediction])
-
-
-def predictions_html(predictions: Sequence[Prediction]) -> str:
+def predictions_html(shown: Prediction | Sequence[Prediction]) -> str:
     """The first few images, each beside the bars of its classes."""
+    predictions = [shown] if isinstance(shown, Prediction) else shown
     cards = []
     for one in predictions[:SHOWN]:
         rows = []
@@ -177,7 +171,3 @@ def _thumbnail(prediction: Prediction) -> str:
                 upright = upright.resize((THUMB, THUMB * upright.height // upright.width), 0)
             return _embedded(upright.convert("RGB"), THUMB, prediction.image, 1)
     return ""
-
-
-def attention_html(seen: Attention) -> str:
-    return block(repr(seen), plot(seen.draw, "Attention of each layer"))

@@ -43,7 +43,7 @@ def draw_curves(
                 ha="right" if late else "left",
             )  # fmt: skip
         look.label_ends(axes, ends)
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 def draw_rate(path: Path, points: Sequence[tuple[int, float]]) -> None:
@@ -55,7 +55,7 @@ def draw_rate(path: Path, points: Sequence[tuple[int, float]]) -> None:
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
     look.tidy(axes, "epoch", "learning rate")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, title: str) -> None:
@@ -93,7 +93,7 @@ def draw_confusion(path: Path, classes: Sequence[str], confusion: Confusion, tit
     bar.set_label("share of the true class", color=look.INK, fontsize=9)
     bar.ax.tick_params(labelsize=8, colors=look.INK, length=2)
     bar.outline.set_visible(False)
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
@@ -124,7 +124,7 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
     axes.annotate(f"all: {percent(mean)}", (mean, 1), xycoords=("data", "axes fraction"),
                   xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8.5,
                   color=look.INK)  # fmt: skip
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 class Line(NamedTuple):
@@ -170,7 +170,7 @@ def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
         look.label_ends(axes, ends)
     if dots:
         _draw_cost(panels[-1], dots)
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 def _draw_cost(axes: Axes, dots: Sequence[look.End]) -> None:

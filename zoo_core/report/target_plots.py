@@ -44,7 +44,7 @@ def draw_precision_recall(
         title="average precision", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False,
         fontsize=8.5, title_fontsize=8.5,
     )  # fmt: skip
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 def draw_numbers(
@@ -68,4 +68,4 @@ def draw_numbers(
         mean, spread = float(wrong.mean()), float(wrong.std())
         look.tidy(errors, f"predicted - true, {look.short(name, 40)}", "images")
         errors.set_title(f"mean {mean:.3g}, deviation {spread:.3g}", fontsize=9, color=look.INK)
-    look.save(figure, path)
+    look.save_figure(figure, path)

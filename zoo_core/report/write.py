@@ -228,7 +228,7 @@ class Plotter:
         how = Recipe(**self.facts.document["recipe"]), loader, self.facts.targets
         for name, figure in framework.plots(entry, model, *how).items():
             file = f"task-{re.sub(r'[^a-z0-9]+', '-', name.lower())}.png"
-            self.draw(file, partial(look.save, figure))
+            self.draw(file, partial(look.save_figure, figure))
 
 
 def chosen_images(split: Split, most: int) -> np.ndarray:

@@ -56,7 +56,7 @@ class Leftover:
 
 def leftover(path: Path) -> str:
     """What a file or folder is left over of; "": a process uses it, or it is something else."""
-    if brief := _brief(path):
+    if brief := brief_name(path):
         return BRIEF[brief.re] if is_dead(path) else ""
     what = _of_run(path)
     lock = (path if what == EMPTY else path.parent) / LOCK
@@ -70,11 +70,12 @@ def _of_run(path: Path) -> str:
             document = json.loads((path.parent / "run.json").read_bytes())
             return COMPLETE if document.get("status") == "complete" else ""
     elif BEGUN.fullmatch(path.name) and path.is_dir():
-        return EMPTY if all(map(_brief, path.iterdir())) else ""
+        return EMPTY if all(map(brief_name, path.iterdir())) else ""
     return ""
 
 
-def _brief(path: Path) -> re.Match[str] | None:
+def brief_name(path: Path) -> re.Match[str] | None:
+    """Whether it has a name of what lasts as long as its process."""
     return next((m for form in BRIEF if (m := form.fullmatch(path.name))), None)
 
 
@@ -108,7 +109,7 @@ def clear_folder(folder: Path) -> None:
     """Delete a cache, but for what a living process works on."""
     if not folder.is_dir():
         return
-    brief = {path: match for path in folder.iterdir() if (match := _brief(path))}
+    brief = {path: match for path in folder.iterdir() if (match := brief_name(path))}
     used = [match[1] for path, match in brief.items() if not remove_dead(path)]
     for path in folder.iterdir():
         if path in brief or any(path.name.startswith(name) for name in used if name):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ from zoo_core.io.documents import read_document, read_lines, write_document
 from zoo_core.io.errors import FULL, UnknownName, UsageError, ZooError, did_you_mean, os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.io.locks import lock_file
-from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed
-from zoo_core.runs.leftovers import LOCK, Leftover, find_leftovers, leftover
+from zoo_core.runs.leftovers import BEGUN, LOCK, Leftover, brief_name, find_leftovers, leftover
 from zoo_core.runs.schema import Line, RunDocument, SearchDocument, TrialLine
+from zoo_core.spec.settings import FIELDS, as_typed
 
 FORMAT = 1
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
+TAKEN = re.compile(r"(latest|con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # of Windows too
 # What the system says where there is no room; Windows has no quota.
 
 
@@ -73,12 +76,9 @@ class Directory:
     def locked(self) -> Iterator[None]:
         """Only one process works in a directory; the second one is refused.
 
-        Take the lock first, then look at the status. Of processes that train together the first one
-        has it for all. What the disk refuses within the block becomes a sentence.
+        Take the lock first, then look at the status. Of processes that train together only the
+        first one comes here. What the disk refuses within the block becomes a sentence.
         """
-        if process()[0]:
-            yield
-            return
         try:
             with lock_file(self.path / LOCK, self._refuse):
                 for left in find_leftovers(self.path):
@@ -103,8 +103,53 @@ class Directory:
     @classmethod
     def every(cls, root: Path, command: str = "train") -> list[Self]:
         """Those in a folder that a command made, oldest first."""
-        folders = "*" if command == "train" else f"{command}-*"
-        return in_order(cls(path.parent) for path in root.glob(f"{folders}/{cls.document}"))
+        found = (cls(path.parent) for path in root.glob(f"*/{cls.document}"))
+        return in_order(one for one in found if command in ("train", one.origin[1]))
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """When it began, in letters that sort, and what made it: its name or its document says."""
+        name, document = self.path.name, dict[str, Any]()
+        if BEGUN.fullmatch(name):
+            return name.rsplit("Z", 1)[0][-15:], name.partition("-")[0]
+        with suppress(OSError, ZooError):
+            document = self.read()
+        created = re.sub("[-:]", "", document.get("created") or "")[:15]
+        return created, document.get("plan", {}).get("kind", "")
+
+    @classmethod
+    def named(cls, root: Path, name: str) -> Self:
+        """The one with a name that a person chose; its folder is made if it does not exist."""
+        if not NAME.fullmatch(name) or TAKEN.fullmatch(name):
+            what = f"--name {name[:100]!r} cannot name a folder on every system"
+            raise UsageError(what, "use up to 100 letters, digits and . _ -, such as cnn-night-3")
+        one, hint = cls(root / name), "choose another --name, or another folder with --runs"
+        with os_errors(f"no {cls.kind} can be made in {root}", ZooError, hint):
+            one.path.mkdir(parents=True, exist_ok=True)
+            inside = list(one.path.iterdir())
+        if one.settings_file not in inside and not all(map(brief_name, inside)):
+            raise UsageError(f"{one.path} is not a {cls.kind}: it has no {cls.document}", hint)
+        return one
+
+    def refuse_others(self, asked: Mapping[str, Any], command: str = "train") -> None:
+        """Refuse settings that are not those that it was started with, and name them."""
+        given, said = (self.read().get("asked") or {}, asked), []
+        for name in {**given[0], **given[1]}:
+            values = [one.get(name, FIELDS.get(name, "not set")) for one in given]
+            if values[0] != values[1]:
+                texts = [as_typed(value) or "empty" for value in values]
+                then, now = texts if texts[0] != texts[1] else map(repr, values)
+                said.append(f"{name} was {then} and is now {now}")
+        if said:
+            what = f"{self.path} was started with other settings: {', '.join(said)}"
+            again = typed(f"zoo {command} --resume", self.path)
+            hint = f"{again} keeps the settings of the {self.kind}; another --name starts a new one"
+            raise UsageError(what, hint)
+
+    def forget(self) -> None:
+        """Remove the folder if nothing began in it."""
+        with suppress(OSError):
+            self.path.rmdir()
 
     @classmethod
     def at(cls, reference: str, root: Path) -> Self | None:
@@ -130,7 +175,7 @@ class Directory:
                 raise UsageError(what, typed("zoo report", wrong.path) + " shows it")
         if Path(reference).exists():
             what = f"{reference} is not a {cls.kind}: it has no {cls.document}"
-            raise UsageError(what, "a folder of published weights is written file:FOLDER")
+            raise UsageError(what, "zoo runs lists runs; published weights are written file:FOLDER")
         raise no_such(cls.kind, reference, root, every)
 
 
@@ -215,8 +260,8 @@ Found = TypeVar("Found", bound=Directory)
 
 
 def in_order(found: Iterable[Found]) -> list[Found]:
-    """Oldest first, by the time in their names."""
-    return sorted(found, key=lambda one: (one.name.rsplit("Z", 1)[0][-15:], one.name))
+    """Oldest first."""
+    return sorted(found, key=lambda one: (one.origin[0], one.name))
 
 
 def runs_and_searches(root: Path) -> list[Run | SearchFolder]:

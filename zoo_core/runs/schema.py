@@ -5,9 +5,13 @@ Keys that are not listed may have any value. docs/runs.md and docs/search.md des
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+
+from zoo_core.io.errors import EntryError
+from zoo_core.spec.recipe import Recipe
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=10_000)]
@@ -97,10 +101,16 @@ class RunDocument(Struct):
     created: Text | None = None
     command: str | None = None
     recipe_name: Text | None = None
+    asked: Options | None = None
 
     def __post_init__(self) -> None:
         if self.status == "complete" and self.result is None:
             raise ValueError("it is complete, and has no result")
+        known = {field.name for field in fields(Recipe)}  # a later zoo may write more
+        try:
+            Recipe(**{name: value for name, value in self.recipe.items() if name in known})
+        except EntryError as error:
+            raise ValueError(str(error)) from error
         result, classes = self.result or Result(), len(self.dataset.classes)
         for scores in (result.train, result.validation, result.test):
             rows = (scores and scores.confusion) or []
@@ -126,6 +136,7 @@ class SearchDocument(Struct):
     trained: Text | None = None
     created: Text | None = None
     command: str | None = None
+    asked: Options | None = None
 
 
 class Line(Struct):

@@ -133,6 +133,10 @@ class Figure:
     better: str = ""  # "higher", "lower"; "": nobody ranks by it
 
 
+LOSS = Figure("nats", "lower")
+SHARE = Figure("%", "higher")
+
+
 class Answers(ABC):
     """The meaning of outputs (B, outputs) for given targets, and sums over the images so far."""
 
@@ -187,12 +191,7 @@ class ClassAnswers(Answers):
 
     task, kinds = "classification", ("classification",)
     outputs = "logits: softmax makes them the probabilities of the classes"
-    figures = {
-        "loss": Figure("nats", "lower"),
-        "accuracy": Figure("%", "higher"),
-        "top5": Figure("%", "higher"),
-        "balanced_accuracy": Figure("%", "higher"),
-    }
+    figures = {"loss": LOSS, "accuracy": SHARE, "top5": SHARE, "balanced_accuracy": SHARE}
 
     @property
     def width(self) -> int:
@@ -256,13 +255,7 @@ class ClassesAnswers(Answers):
         "logits: the sigmoid of each is the probability of its class, which an image has from the "
         "threshold of the class on, or 0.5 where there are none"
     )
-    figures = {
-        "loss": Figure("nats", "lower"),
-        "map": Figure("%", "higher"),
-        "f1": Figure("%", "higher"),
-        "precision": Figure("%", "higher"),
-        "recall": Figure("%", "higher"),
-    }
+    figures = {"loss": LOSS, "map": SHARE, "f1": SHARE, "precision": SHARE, "recall": SHARE}
 
     @property
     def width(self) -> int:

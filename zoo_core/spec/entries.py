@@ -42,10 +42,6 @@ TARGETED = Rule(
 )
 
 
-def _is_kind(word: object) -> bool:
-    return isinstance(word, str) and KIND.fullmatch(word) is not None
-
-
 def is_whole(value: Any) -> bool:
     """Whether an option is a whole number, or a list of them."""
     if isinstance(value, tuple):
@@ -128,7 +124,7 @@ class ModelEntry(ListedEntry, Displayed):
     rules: ClassVar[Mapping[str, Rule]] = {
         **ListedEntry.rules,
         "kinds": Rule(
-            lambda v: isinstance(v, tuple) and bool(v) and all(map(_is_kind, v)),
+            lambda v: v and TEXTS.holds(v) and all(map(KIND.fullmatch, v)),
             'words that say what the model is for, as ("classification",)',
         ),
         **dict.fromkeys(("dataset", "trainer", "task", "reference", "framework"), TEXT),
@@ -284,8 +280,13 @@ class TrainerEntry(ListedEntry):
     """Code that can build, train, load and apply the models of one framework."""
 
     framework: str = "torch"
+    options: Mapping[str, str] = field(default_factory=FrozenDict)  # of `task.`: what each may be
 
-    rules: ClassVar[Mapping[str, Rule]] = {**ListedEntry.rules, "framework": TEXT}
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **ListedEntry.rules,
+        "framework": TEXT,
+        "options": OPTIONS,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -119,7 +119,7 @@ class Guard:
             failure = error
         changes = self._undo(plugin, name)
         if self._interruption is not None:
-            warn(f"interrupted while plugin {name} was loading; {leave_out(plugin)}")
+            warn(f"interrupted while plugin {name} was loading")  # to blame only if named before
             raise self._interruption
         return result if failure is None else None, failure, changes
 

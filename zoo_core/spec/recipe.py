@@ -14,7 +14,8 @@ NAME = re.compile(r"[a-z0-9]+([_-][a-z0-9]+)*")
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 SCHEDULES = ("constant", "cosine", "one_cycle", "step")
-PRECISIONS = ("float32", "bfloat16", "float16")
+AUTO = "auto"
+PRECISIONS = ("float32", "bfloat16", "float16", AUTO)
 DECAYS = ("all", "matrices")
 
 V = TypeVar("V")
@@ -147,7 +148,7 @@ class Recipe(Checked):
     mixup: float = 0.0  # alpha of MixUp's Beta distribution; 0 is off
     clip_grad: float = 0.0  # largest gradient norm; 0 is off
     ema: float = 0.0  # decay of the averaged weights; 0 is off
-    precision: str = "float32"  # float32, bfloat16 or float16
+    precision: str = "float32"  # float32, bfloat16, float16; auto: what is faster here
     compile: bool = False
     patience: int = 0  # epochs without a better validation loss before stopping; 0 is off
     restore_best: bool = False  # end with the weights of the best validation loss

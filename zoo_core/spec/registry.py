@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from zoo_core.io.console import matches
 from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
-from zoo_core.io.targets import install_hint
+from zoo_core.io.targets import install_hint, resolve
 from zoo_core.spec.entries import (
     AugmentationEntry,
     CommandEntry,
@@ -26,7 +26,12 @@ from zoo_core.spec.plugins import Plugins, load_plugins
 E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
-    "command": {"features": "zoo-frozen", "generate": "zoo-generate"},
+    "command": {
+        "attention": "zoo-attention",
+        "features": "zoo-frozen",
+        "generate": "zoo-generate",
+    },
+    "reader": {".parquet": "zoo-parquet", ".tar": "zoo-webdataset", "hf:": "zoo-hf-datasets"},
 }
 
 
@@ -75,8 +80,8 @@ class Catalog(Generic[E]):
         return [e for e in found if plugin_of(e) == plugin] if slash else found
 
     def _hint(self, reference: str) -> str:
-        if package := ELSEWHERE.get(self.sort, {}).get(reference):
-            return f"{package} has it: {how_to_get(package)}"
+        if hint := elsewhere(self.sort, reference):
+            return hint
         names = map(qualified_name, self) if "/" in reference else self._by_name
         near = did_you_mean(reference.lower(), names, most=3)
         hints = [near] if near else []
@@ -110,6 +115,18 @@ class Registry:
         self.augmentations: Catalog[AugmentationEntry] = catalog("augmentation")
         self.commands: Catalog[CommandEntry] = catalog("command")
         self.engines: Catalog[EngineEntry] = catalog("engine")
+
+
+def open_engine(name: str, workers: int = 1, address: str = "") -> Any:
+    """Where many pieces of work run."""
+    entry = registry().engines.get(name)
+    return resolve(entry.target, f"engine {entry.name!r}")(workers, address)
+
+
+def elsewhere(sort: str, name: str) -> str:
+    """The hint for a name that a package of ours has; or ""."""
+    package = ELSEWHERE.get(sort, {}).get(name)
+    return f"{package} has it: {how_to_get(package)}" if package else ""
 
 
 def how_to_get(distribution: str) -> str:

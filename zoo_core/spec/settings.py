@@ -188,13 +188,9 @@ def unknown_field(name: str) -> OptionError:
 
 def what_it_sets(recipe: Mapping[str, Any]) -> dict[str, str]:
     """The fields that differ from a plain Recipe(), and those that everybody asks for."""
-    chosen: dict[str, str] = {}
-    for name, value in recipe.items():
-        if isinstance(value, Mapping):
-            chosen |= {f"{name}.{key}": as_typed(item) for key, item in value.items()}
-        elif name in ALWAYS or as_typed(value) != as_typed(FIELDS.get(name)):
-            chosen[name] = as_typed(value)
-    return chosen
+    plain = flat(FIELDS)
+    found = flat(recipe).items()
+    return {name: value for name, value in found if name in ALWAYS or value != plain.get(name)}
 
 
 def flat(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -206,6 +202,18 @@ def flat(settings: Mapping[str, Any]) -> dict[str, str]:
         else:
             found[name] = as_typed(value)
     return found
+
+
+def asked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from a plain Recipe(), by the names that one types, as JSON has it."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{key}": item for key, item in value.items()}
+        elif name not in FIELDS or value != FIELDS[name]:
+            found[name] = value
+    known: dict[str, Any] = json.loads(json.dumps(found))
+    return known
 
 
 def as_typed(value: Any) -> str:

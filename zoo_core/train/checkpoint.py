@@ -5,6 +5,7 @@ A checkpoint exists once its JSON file does, which holds the digest of the array
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from msgspec import Meta, Struct
 from zoo_core.io.documents import conform, document_digest, read_json, write_document
 from zoo_core.io.errors import ZooError
 from zoo_core.io.files import digest_of
-from zoo_core.io.tensors import read, write
+from zoo_core.io.process import process, shared
+from zoo_core.io.tensors import read, read_header, to_bytes, write
 
 KEPT = 2
 FORMAT = 2  # 0.1 wrote no format and no digest of the JSON; such checkpoints are taken as they are
@@ -50,6 +52,15 @@ def prefixed(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, np.nda
 def without_prefix(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays of one part of a state, under the names that they have there."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def share(state: State) -> State:
+    """The state that the first of the processes that train together has."""
+    if process()[1] == 1:
+        return state
+    content = shared(lambda: to_bytes(state.tensors, json.dumps(state.values)))
+    about = read_header(io.BytesIO(content)).metadata["zoo"]
+    return State(read(content), json.loads(about))
 
 
 class Checkpoints:

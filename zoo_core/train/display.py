@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from zoo_core.io.console import UNITS, duration, named, plain
+from zoo_core.io.process import process
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -129,7 +130,9 @@ def open_bars() -> Progress:
 
 
 def open_display(quiet: bool) -> Display:
-    """Bars where they can be drawn, lines elsewhere."""
+    """Bars where they can be drawn, lines elsewhere; of processes that train together the first."""
+    if process()[0]:
+        return Display(quiet=True)
     if not quiet and (sys.stderr.isatty() or in_notebook()):
         return Bars()
     return Display(quiet)

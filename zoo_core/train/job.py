@@ -226,9 +226,28 @@ class Trainer(Framework):
         """The recipe that a training starts from where nobody names one, by what is set."""
         return "default"
 
+    def further(
+        self,
+        job: Job,
+        name: str,
+        settings: Mapping[str, Any],
+        build: Callable[[str, Mapping[str, Any]], Job],
+        say: Say,
+    ) -> tuple[Job, str]:
+        """The job to train, and its recipe's name, where nobody names one: this, or a longer one.
+
+        Asked once, before a run begins, so it may measure. settings: what a person has set;
+        build: gives the job of another recipe, with these and more settings.
+        """
+        return job, name
+
     def outline(self, job: Job) -> Description:
         """How large the model of a job is, and how much of it this training changes."""
         return self.describe(self.sketch(job.entry, job.config))
+
+    def choose_precision(self, job: Job) -> str:
+        """What `precision=auto` means for this job on this machine; it may measure."""
+        return "float32"
 
     def prepare(self, job: Job) -> Sequence[Path]:
         """Make what many trainings of this sort share, and give its files; a search calls it once.
@@ -242,8 +261,8 @@ class Trainer(Framework):
         return False
 
     @abstractmethod
-    def fit(self, job: Job) -> Fitted | None:
-        """Train, and give back the weights; None in a process that does not own the run.
+    def fit(self, job: Job) -> Fitted:
+        """Train, and give back the weights: in every process, where several train together.
 
         job.init: tensors to start from, for a trainer that honours `init`. job.resume_from: the run
         to go on with, which `zoo.Loop` does from its last checkpoint. A trainer without checkpoints

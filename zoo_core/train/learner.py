@@ -69,8 +69,12 @@ class Learner(ABC):
         return {"backend": "numpy"}
 
     def first_bad_step(self) -> int | None:
-        """The first step whose loss was not a finite number; None: there was none so far."""
+        """The first step whose loss was not a finite number, in any process; None: none so far."""
         return self.bad_step
+
+    def agreed(self, *wishes: bool) -> Sequence[bool]:
+        """What any process wishes after a step; several hear of it two steps later, all at once."""
+        return wishes
 
     def sum_over(self, values: np.ndarray) -> np.ndarray:
         """Add up an array over all processes that train together."""
@@ -123,7 +127,7 @@ class Learner(ABC):
 
         Models that behave differently in training are put into it here, before the base's `step`.
         """
-        batches = batch.split(self.recipe.accumulate)
+        batches = batch.split(self.recipe.accumulate) or [batch]
         for number, small in enumerate(batches, 1):
             self.learn(small, place, last=number == len(batches))
         if self.recipe.ema:  # quickly at first, then slowly
@@ -137,23 +141,18 @@ class Learner(ABC):
 
     def totals(self, everywhere: bool = False) -> dict[str, float]:
         """Averages over the epoch so far, `loss` among them; of this process, or of all."""
-        if not self._count:
-            return {}
         values = np.array([self._count, *map(float, self._sums.values())])
         if everywhere:
             values = self.sum_over(values)
-        return {name: float(v / values[0]) for name, v in zip(self._sums, values[1:], strict=True)}
+        count, *sums = values
+        return {name: float(v / count) for name, v in zip(self._sums, sums, strict=True) if count}
 
     def weights(self) -> dict[str, np.ndarray]:
         """What would be published now."""
         return self.read(self.published)
 
-    def any_process(self, flag: bool) -> bool:
-        """Whether the flag is set in any of the processes that train together."""
-        return bool(self.sum_over(np.array([float(flag)]))[0])
-
     def state(self) -> State:
-        """All that the next step depends on, and the sums of this epoch."""
+        """All that the next step depends on, and the sums of this epoch. All processes call it."""
         tensors: dict[str, np.ndarray] = {}
         for name, part in self.parts.items():
             tensors |= prefixed(f"{name}.", self.read(part))

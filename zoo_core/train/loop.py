@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -21,11 +21,11 @@ from zoo_core.data.loader import Batch, Loader
 from zoo_core.data.sheets import write_sheet
 from zoo_core.data.targets import strata
 from zoo_core.io.console import typed
-from zoo_core.io.errors import Interrupted, TrainingError
-from zoo_core.io.process import Interruption, keep_freed_memory
+from zoo_core.io.errors import Interrupted, TrainingError, ZooError
+from zoo_core.io.process import Interruption, keep_freed_memory, process
 from zoo_core.io.targets import describe
 from zoo_core.spec.recipe import Recipe
-from zoo_core.train.checkpoint import Checkpoints, State, prefixed, without_prefix
+from zoo_core.train.checkpoint import Checkpoints, State, prefixed, share, without_prefix
 from zoo_core.train.job import APPLIED, Fitted, Job
 from zoo_core.train.learner import Learner, Position
 from zoo_core.use.generate import SHEET_COLUMNS, open_sampler
@@ -113,7 +113,7 @@ class Loop:
         display.units = {name: figure.unit for name, figure in figures.items()}
         display.start(self.recipe.epochs, self.steps, self.epoch, self.batch)
         self._saved = self._looked = time.monotonic()
-        if self.job.init is not None:
+        if self.learner.sum_over(np.array([self.job.init is not None]))[0]:
             self._save()  # a resume must find the weights to start from, from the first step on
         try:
             with self.interruption:
@@ -190,21 +190,24 @@ class Loop:
         self.step_seconds += elapsed
         self.epoch_seconds += elapsed
         self.job.display.step(self.epoch + 1, self.batch, self._running)
-        now = time.monotonic()
-        interrupted = self.learner.any_process(bool(self.interruption.signal))
-        due = interrupted or now - self._saved > self.job.checkpoint_seconds
-        if due or now - self._looked > LOOK:
+        # The clock of the first process decides; a signal may reach any of them.
+        now, first = time.monotonic(), process()[0] == 0
+        due = first and now - self._saved > self.job.checkpoint_seconds
+        look = first and now - self._looked > LOOK
+        self._saved, self._looked = now if due else self._saved, now if look else self._looked
+        stop, due, look = self.learner.agreed(bool(self.interruption.signal), due, look)
+        if stop or due or look:
             self._check_loss()
-            self._looked = time.monotonic()
-        if due:
+        if stop or due:
             self._save()
-        if interrupted:
-            raise Interrupted(
-                f"stopped in epoch {self.epoch + 1}, after step {self.batch} "
-                f"of {self.steps}, and saved",
-                typed("zoo train --resume", self.job.run.path) if self.job.run else "",
-                self.interruption.signal or 2,
-            )
+        if stop:
+            what = f"stopped in epoch {self.epoch + 1}, after step {self.batch} of {self.steps}"
+            again = typed("zoo train --resume", self.job.run.path) if self.job.run else ""
+            self._end(Interrupted(f"{what}, and saved", again, self.interruption.signal or 2))
+
+    def _end(self, error: ZooError) -> NoReturn:
+        """End all processes, which have come here together; the first one says why."""
+        raise error if process()[0] == 0 else SystemExit(error.exit_code)
 
     def _running(self) -> dict[str, float]:
         """Figures of the epoch so far, for the display."""
@@ -251,15 +254,14 @@ class Loop:
         lr = learning_rate(self.recipe, bad, self.steps)
         last = self.checkpoints.latest_path() if self.checkpoints else None
         saved = f"the last good checkpoint is {last}" if last else "no checkpoint was saved before"
-        raise TrainingError(
-            f"the loss was not a finite number in epoch {epoch + 1}, step {step + 1}, at lr {lr:g}",
-            f"a smaller lr or clip_grad may help; {saved}",
-        )
+        what = "the loss was not a finite number in"
+        what += f" epoch {epoch + 1}, step {step + 1}, at lr {lr:g}"
+        self._end(TrainingError(what, f"a smaller lr or clip_grad may help; {saved}"))
 
     def _save(self) -> None:
         """A checkpoint of everything that the next step depends on."""
+        state = self.learner.state()  # of all processes, of which the first one writes
         if self.checkpoints is not None:
-            state = self.learner.state()
             values = {
                 "learner": state.values,
                 **{name: getattr(self, name) for name in COUNTED},
@@ -275,9 +277,12 @@ class Loop:
         """Go on from the last whole checkpoint of the run that is resumed."""
         if self.job.resume_from is None:
             return
-        state, warnings = Checkpoints(self.job.resume_from.checkpoints).load(Values)
+        kept, warnings = None, list[str]()
+        if self.job.run:
+            kept, warnings = Checkpoints(self.job.resume_from.checkpoints).load(Values)
+        state = share(kept or State({}, {}))
         where = "the beginning"
-        if state is not None:
+        if state.values:
             self.best_weights = without_prefix(BEST, state.tensors)
             self.learner.load(State(state.tensors, state.values["learner"]))
             for name in COUNTED:
@@ -289,7 +294,7 @@ class Loop:
             for warning in warnings:
                 self.job.display.warn(warning)
             run.keep_metrics(self.epoch)
-            if state or warnings:
+            if kept or warnings:
                 self.job.display.say(f"Resuming {run.path} at {where}.")
 
     def _draw_samples(self) -> None:

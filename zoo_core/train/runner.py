@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,18 @@ from zoo_core.io.errors import (
     ZooError,
     signal_of,
 )
-from zoo_core.io.process import process
+from zoo_core.io.process import joined, process, shared
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
 from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores, reading
 from zoo_core.spec.answers import CLASSES
+from zoo_core.spec.framework import Config
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
-from zoo_core.spec.settings import as_typed, choose_recipe, override
+from zoo_core.spec.settings import as_typed, choose_recipe, merge, override
 from zoo_core.train.builder import (
+    asked_for,
     begin_run,
     build_job,
     check_same,
@@ -42,7 +44,7 @@ from zoo_core.train.builder import (
     spare_tests,
 )
 from zoo_core.train.checkpoint import Checkpoints
-from zoo_core.train.display import open_display
+from zoo_core.train.display import Display, open_display
 from zoo_core.train.job import Fitted, Job, Say, refuse_ignored, trainer_of
 from zoo_core.use.evaluate import Measured, measure_model, score
 from zoo_core.weights.manifest import find_model
@@ -63,7 +65,7 @@ class Result(Displayed):
     seconds: float
     report: Path | None
 
-    _html = "zoo_core.report.notebook:result_html"
+    _html = "zoo_core.report.notebook:run_html"
 
     def __repr__(self) -> str:
         told = [named(n, v) for n, v in self.metrics.items() if isinstance(v, float)][:4]
@@ -95,29 +97,48 @@ def train(
     checkpoint_seconds: float = 30.0,
     command: str = "",
     report: Reporter | None = None,
+    name: str = "",
 ) -> Result:
-    """Train a model in a new run directory; recipe "": `default`, or what fits the data better."""
-    entry, settings = find_model(model), settings or {}
+    """Train a model in a new run directory; recipe "": `default`, or what fits the data better.
+
+    name: of the run, which goes on if it has begun, and is given back if it is complete.
+    """
+    entry, settings = find_model(model), dict(settings or {})
     trainer = trainer_of(entry)
-    name = recipe or trainer.default_recipe(entry, settings)
-    chosen = override(choose_recipe(entry, name), settings)
+    recipe_name = recipe or trainer.default_recipe(entry, settings)
+    chosen = override(choose_recipe(entry, recipe_name), settings)
     refuse_ignored(entry, trainer, chosen)  # before a dataset is fetched
-    display = open_display(quiet)
-    data, chosen = open_data(entry, chosen, named_or(dataset, entry.dataset), display.say)
-    asked = {*settings, *(("recipe",) if recipe else ())}
-    said: list[str] = []
-    if other := follow_data(entry, chosen, asked, data, said.append):
+    display, dataset = open_display(quiet), named_or(dataset, entry.dataset)
+    asked = asked_for(entry, chosen, dataset)
+    how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": checkpoint_seconds}
+    with joined(), ExitStack() as held:
+        if name:
+            run, document = _opened(lambda: Run.named(runs_root(runs), name), held, asked)
+            if document:
+                device = "" if device == "auto" else device
+                return _go_on(run, document, display, device, dataset, report, **how)
+        data, chosen = open_data(entry, chosen, dataset, display.say)
+        given = {*settings, *(("recipe",) if recipe else ())}
+        said: list[str] = []
         stored = {"data": chosen.data, "preprocess": chosen.preprocess}
-        name, chosen = other, override(choose_recipe(entry, other), {**settings, **stored})
-    chosen = spare_tests(entry, chosen, asked, data, said.append)
-    job = build_job(
-        entry, chosen, data, display, device=device, runs=runs,
-        checkpoint_seconds=checkpoint_seconds,
-    )  # fmt: skip
-    if process()[0]:
-        return execute(job, report)
-    with new_run(runs_root(runs), entry.name, data.name) as run:
-        job = begin_run(job, run, recipe_name=name, command=command)
+
+        def build(recipe_name: str, more: Mapping[str, Any]) -> Job:
+            wanted = merge(settings | stored, more)
+            chosen = override(choose_recipe(entry, recipe_name), wanted)
+            chosen = spare_tests(entry, chosen, given, data, said.append)
+            return build_job(entry, chosen, data, display, device=device, **how)
+
+        recipe_name = follow_data(entry, chosen, given, data, said.append) or recipe_name
+        job = build(recipe_name, {})
+        if not recipe:
+            job, longer = trainer.further(job, recipe_name, settings, build, said.append)
+            if longer != recipe_name:  # what was said of the recipe before does not hold any more
+                recipe_name, said = longer, said[-1:]
+        if process()[0]:
+            return execute(job, report)
+        if not name:
+            run = held.enter_context(new_run(runs_root(runs), entry.name, data.name))
+        job = begin_run(job, run, recipe_name=recipe_name, command=command, asked=asked)
         display.say("\n".join([f"{run.path}", *said, *remarks_on(job)]))
         return execute(job, report)
 
@@ -133,27 +154,52 @@ def resume(
     dataset: Any = "",
 ) -> Result:
     """Go on with a run that was interrupted or killed, to the same end."""
-    run, display = Run.find(reference, runs), open_display(quiet)
-    done = completed(run)  # for ever: that needs no lock, nor the right to write
-    with nullcontext() if done else run.locked():
-        document, done = run.read(), done or completed(run)
-        if done:
-            Checkpoints(run.checkpoints).clear()  # a kill at the very end left them
-            _say_complete(run, document, display.say)
-            return done
-        with reading(run):
-            model, data = document["model"], document["dataset"]
-            recipe = Recipe(**document["recipe"])
-            device = device or document["environment"]["device"]
-            dataset = named_or(dataset, data["reference"])
-        entry = registry().models.get(f"{model['plugin']}/{model['name']}")
-        data, recipe = open_data(entry, recipe, dataset, display.say)
-        check_same(run, data, entry, device, display)
-        job = build_job(
-            entry, recipe, data, display, device=device, runs=runs,
-            checkpoint_seconds=checkpoint_seconds, run=run,
-        )  # fmt: skip
-        return execute(job, report)
+    how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": checkpoint_seconds}
+    with joined(), ExitStack() as held:
+        run, document = _opened(lambda: Run.find(reference, runs), held)
+        return _go_on(run, document, open_display(quiet), device, dataset, report, **how)
+
+
+def _opened(
+    find: Callable[[], Run], held: ExitStack, asked: Mapping[str, Any] | None = None
+) -> tuple[Run, dict[str, Any]]:
+    """A run, locked until `held` ends unless it is complete, and its run.json: {} in a new run."""
+
+    def look() -> bytes:  # only the first of several processes need reach it
+        run = find()
+        held.callback(run.forget)
+        if not completed(run):  # that is for ever: it needs no lock, nor the right to write
+            held.enter_context(run.locked())
+        document = run.read() if run.settings_file.exists() else {}
+        if document and asked is not None:
+            run.refuse_others(asked)
+        return json.dumps([str(run.path), document]).encode()
+
+    path, document = json.loads(shared(look))
+    return Run(Path(path)), document
+
+
+def _go_on(
+    run: Run, document: Config, display: Display, device: str, dataset: Any,
+    report: Reporter | None, **how: Any,
+) -> Result:  # fmt: skip
+    """Train a run to its end, from its last checkpoint on; `how` is for build_job."""
+    if document["status"] == "complete":
+        if process()[0]:
+            raise SystemExit(0)
+        Checkpoints(run.checkpoints).clear()  # a kill at the very end left them
+        _say_complete(run, document, display.say)
+        return _result(run, document)
+    with reading(run):
+        model, data = document["model"], document["dataset"]
+        recipe = Recipe(**document["recipe"])
+        device = device or document["environment"]["device"]
+        dataset = named_or(dataset, data["reference"])
+    entry = registry().models.get(f"{model['plugin']}/{model['name']}")
+    data, recipe = open_data(entry, recipe, dataset, display.say)
+    check_same(run, document, data, entry, device, display)
+    how |= {"device": device, "run": run, "document": document}
+    return execute(build_job(entry, recipe, data, display, **how), report)
 
 
 def _say_complete(run: Run, document: Mapping[str, Any], say: Say) -> None:
@@ -169,8 +215,10 @@ def _say_complete(run: Run, document: Mapping[str, Any], say: Say) -> None:
 def completed(run: Run) -> Result | None:
     """What came out of a run; None where it did not reach its end yet."""
     document = run.read() if run.settings_file.exists() else {}
-    if document.get("status") != "complete":
-        return None
+    return _result(run, document) if document.get("status") == "complete" else None
+
+
+def _result(run: Run, document: Config) -> Result:
     with reading(run):
         result, page = document["result"], run.path / "report.md"
         _, scores = final_scores(result, [])
@@ -181,7 +229,7 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
     """Train a job in its run directory, whose lock the caller has, and write what came out."""
     run = job.run
     if run is None:  # one of the other processes: it computes, and writes nothing
-        job.trainer.fit(job)
+        _measured(*_calibrated(job, job.trainer.fit(job)))
         raise SystemExit(0)
     if job.resume_from:
         run.update(status="running", error="")
@@ -191,7 +239,7 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
     try:
         job.events.send("zoo_run_started", run=run)
         started, processed = time.perf_counter(), time.process_time()
-        fitted = job.trainer.fit(job)
+        fitted: Any = job.trainer.fit(job)
         if not isinstance(fitted, Fitted):
             given = f"returned {type(fitted).__name__}, not zoo.Fitted"
             raise TrainingError(f"fit of trainer {job.entry.trainer!r} {given}")
@@ -220,7 +268,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
         stopped = isinstance(error, KeyboardInterrupt)
         return Interrupted(what, signal=signal_of(error)) if stopped else error
     if isinstance(error, KeyboardInterrupt):  # before the first step, after the last, in one go
-        error = Interrupted("stopped between two steps", again, signal_of(error))
+        error = Interrupted("the training was stopped", again, signal_of(error))
     elif isinstance(error, OSError) and run.concerns(error):
         last = Checkpoints(run.checkpoints).latest_path()
         saved = f"; the last checkpoint is {last}" if last else ""
@@ -241,7 +289,7 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
 
 
 def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
-    job, fitted = _calibrated(replace(job, config={**job.config, **fitted.config}), fitted)
+    job, fitted = _calibrated(job, fitted)
     digest, size = write_model(job, run.model_file, fitted.tensors)
     try:
         # As every load does, and more: what is kept must not be rounded by the next load.
@@ -261,12 +309,10 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
         **({"config": fitted.config} if fitted.config else {}),
         **fitted.facts,
     }
-    if job.dataset.test:
-        result |= _measured(job, run, fitted)
-    elif not len(job.parts[1]):  # of the finished weights: an epoch's line has those on the way
-        result["train"], *_ = _measure(job, fitted, split="train", rows=job.parts[0])
-    elif fitted.best_epoch == 0:
-        result["validation"], *_ = _measure(job, fitted, split="train", rows=job.parts[1])
+    figures, probabilities = _measured(job, fitted)
+    result |= figures
+    if probabilities is not None:
+        _write_predictions(job, run, probabilities)
     test, last = result.get("test", {}), fitted.best_epoch in (None, fitted.epochs)
     earlier = job.recipe.restore_best or fitted.best_epoch == 0
     if not (lines := run.metrics()):  # no loop wrote any
@@ -301,15 +347,17 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
 
 
 def _calibrated(job: Job, fitted: Fitted) -> tuple[Job, Fitted]:
-    """The job with what the validation images decide about answers: thresholds of classes."""
+    """The job as it ended, with what the validation images decide: thresholds of classes."""
+    job = replace(job, config={**job.config, **fitted.config})
     data, held_out = job.dataset, job.parts[1]
     if data.targets.kind != CLASSES or not len(held_out) or data.train.labels is None:
         return job, fitted
     answers = job.trainer.answers(job.entry, data.targets)
     if answers is None:
         return job, fitted
-    model = job.trainer.assemble(job.entry, job.config, fitted.tensors)
-    loader = job.evaluation_loader(data.train, held_out, backend=job.trainer.backend)
+    model = job.trainer.assemble(job.entry, job.config, fitted.tensors, device=job.device)
+    how = {"backend": job.trainer.backend, "shard": process()}
+    loader = job.evaluation_loader(data.train, held_out, **how)
     outputs, _ = score(job.trainer, model, data, "train", loader)
     labels = data.train.labels[held_out]
     rare = [n for n, c in zip(data.classes, labels.sum(0, int), strict=True) if c < FEW]
@@ -324,21 +372,31 @@ def _calibrated(job: Job, fitted: Fitted) -> tuple[Job, Fitted]:
 
 def _measure(job: Job, fitted: Fitted, **what: Any) -> Measured:
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors, device=job.device)
-    return measure_model(job.entry, model, job.preprocess, job.dataset, job.recipe, **what)
+    how = job.preprocess, job.dataset, job.recipe
+    return measure_model(job.entry, model, *how, shard=process(), **what)
 
 
-def _measured(job: Job, run: Run, fitted: Fitted) -> dict[str, Any]:
-    """Figures of the test set and, of a classifier, the predictions that the report needs."""
-    figures, probabilities, ms = _measure(job, fitted, scores=fitted.test_scores)
-    if probabilities is None or ms is None:
-        return {"test": figures}
+def _measured(job: Job, fitted: Fitted) -> tuple[dict[str, Any], np.ndarray | None]:
+    """Figures of the finished weights, and what they say of the test set; each process its part."""
+    if job.dataset.test:
+        figures, probabilities, ms = _measure(job, fitted, scores=fitted.test_scores)
+        timed = {} if ms is None else {"inference_ms_per_image": round(ms, 4)}
+        return {"test": figures, **timed}, probabilities
+    if not len(job.parts[1]):  # an epoch's line has the figures of the weights on the way
+        return {"train": _measure(job, fitted, split="train", rows=job.parts[0])[0]}, None
+    if fitted.best_epoch == 0:
+        return {"validation": _measure(job, fitted, split="train", rows=job.parts[1])[0]}, None
+    return {}, None
+
+
+def _write_predictions(job: Job, run: Run, probabilities: np.ndarray) -> None:
+    """What the report shows of the test set."""
     tensors = {"probabilities": probabilities.astype(np.float32)}
     if job.dataset.test and job.dataset.test.labels is not None:
         tensors["labels"] = job.dataset.test.labels
     if job.dataset.test and job.dataset.test.names:
         tensors["names"] = np.frombuffer(json.dumps(job.dataset.test.names).encode(), np.uint8)
     write(run.predictions_file, tensors)
-    return {"test": figures, "inference_ms_per_image": round(ms, 4)}
 
 
 def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> None:

@@ -42,7 +42,7 @@ def draw_trials(path: Path, axes: Sequence[Axis], trials: Sequence[Trial], title
                           zorder=3, transform=panel.get_xaxis_transform(),
                           label="failed")  # fmt: skip
     panel.legend(frameon=False, fontsize=8.5, loc="best")
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 def _scale(panel: Axes, axis: Axis) -> Callable[[Trial], float]:
@@ -86,7 +86,7 @@ def draw_trial_curves(path: Path, trials: Sequence[Trial], title: str) -> None:
     if any(trial.status == "pruned" for trial in trials):
         axes.plot([], [], color=look.INK, linewidth=1.1, linestyle="--", label="pruned", **CUT)
     axes.legend(frameon=False, fontsize=8.5, loc="upper right")
-    look.save(figure, path)
+    look.save_figure(figure, path)
 
 
 def draw_sweep(
@@ -119,4 +119,4 @@ def draw_sweep(
         if classes:
             panel.axhline(1 / classes, color=look.INK, linewidth=0.8, linestyle=":")
         look.label_ends(panel, ends)
-    look.save(figure, path)
+    look.save_figure(figure, path)

@@ -15,17 +15,18 @@ from zoo_core.data.datasets import lasting, named_or
 from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import Displayed, describe, resolve
+from zoo_core.io.targets import Displayed, describe
 from zoo_core.runs.run import FORMAT, SearchFolder
 from zoo_core.runs.summary import final_scores, number
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe, freeze
-from zoo_core.spec.registry import qualified_name, registry
-from zoo_core.spec.settings import choose_recipe, merge, override
+from zoo_core.spec.registry import open_engine, qualified_name, registry
+from zoo_core.spec.settings import asked, choose_recipe, merge, override
 from zoo_core.train.job import honoured, trainer_of
 from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
 
 SEARCHERS = ("tpe", "random", "grid")
+CIRCUMSTANCES = ("engine", "address", "resources", "device")  # the results do not depend on them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,7 @@ class SearchSettings(Terms):
     startup: int | None = None  # trials before TPE begins to learn, drawn at random
     prune: bool | None = None
     resume: str = ""  # go on with this search: a path, a name or latest
+    name: str = ""  # of the search: goes on with it where it has begun
     runs: Path | None = None
     quiet: bool = False
     checkpoint_seconds: float = 30.0
@@ -116,8 +118,7 @@ class SearchPlan(Terms):
 
     def make_engine(self) -> Engine:
         """Where the trials run."""
-        entry = registry().engines.get(self.engine)
-        made: Engine = resolve(entry.target, f"engine {entry.name!r}")(self.workers, self.address)
+        made: Engine = open_engine(self.engine, self.workers, self.address)
         return made
 
     @property
@@ -132,6 +133,12 @@ class SearchPlan(Terms):
 
     def to_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "axes"}
+
+    def asked(self) -> dict[str, Any]:
+        """What the results depend on, by the names that one types; search.json keeps it."""
+        left_out = ("recipe", "recipe_name", *CIRCUMSTANCES)
+        terms = {name: value for name, value in self.to_dict().items() if name not in left_out}
+        return {**json.loads(json.dumps(terms)), **asked(asdict(self.recipe))}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> SearchPlan:

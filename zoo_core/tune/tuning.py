@@ -17,7 +17,7 @@ from zoo_core.io.process import process
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.report.write import write_report
 from zoo_core.runs.run import Run, new_run, runs_root
-from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.recipe import AUTO, Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
 from zoo_core.train.builder import (
@@ -38,7 +38,7 @@ from zoo_core.tune.report import (
     write_recipe,
     write_search_report,
 )
-from zoo_core.tune.search import Search, SearchPlan, SearchSettings, Trial, decide
+from zoo_core.tune.search import CIRCUMSTANCES, Search, SearchPlan, SearchSettings, Trial, decide
 from zoo_core.tune.searcher import make_searcher
 from zoo_core.tune.space import as_settings
 from zoo_core.tune.trials import Work, job_in, run_trials
@@ -142,26 +142,37 @@ def _begin(asked: SearchSettings, held: ExitStack) -> Work:
 
     held: keeps the lock of its directory.
     """
-    finished = False
+    search, finished, begun = None, False, False
     if asked.resume:
         search = Search.find(asked.resume, asked.runs, asked.kind)
+    elif asked.name:
+        search = Search.named(runs_root(asked.runs), asked.name)
+        held.callback(search.forget)
+    if search:
         held.enter_context(search.locked())
+        begun = search.settings_file.exists()
+    wanted = None if asked.resume else decide(asked)
+    if search and begun:
         plan, root = search.plan(), search.path.parent
         if plan.kind != asked.kind:
-            hint = typed(f"zoo {plan.kind} --resume", asked.resume)
+            hint = typed(f"zoo {plan.kind} --resume", search.path)
             raise UsageError(f"{search.path} is a {plan.kind}", hint)
+        if wanted:
+            search.refuse_others(wanted.asked(), plan.kind)
+            plan = replace(plan, **{name: getattr(wanted, name) for name in CIRCUMSTANCES})
         more = replace(plan, train=plan.train or asked.train)
         finished, plan = search.read()["status"] == "complete" and more == plan, more
     else:
-        plan, root = decide(asked), runs_root(asked.runs)
+        assert wanted is not None
+        plan, root = wanted, runs_root(asked.runs)
     display, engine = SearchDisplay(plan, asked.quiet), plan.make_engine()
     engine.check()
     data, recipe = open_data(plan.entry, plan.recipe, plan.dataset, display.say)
     plan = replace(plan, recipe=recipe)
-    if asked.resume:
+    if search and begun:
         if finished:
             display.say(f"{search.path} is complete; there is nothing to resume.")
-        check_same(search, data, plan.entry, plan.device, display)
+        check_same(search, search.read(), data, plan.entry, plan.device, display)
         _check(plan, data, root, display)
         if not finished:
             search.update(plan=plan.to_dict())
@@ -177,15 +188,20 @@ def _begin(asked: SearchSettings, held: ExitStack) -> Work:
             recipe = override(plan.recipe, fixed)
         if plan.kind == "sweep":
             recipe = spare_tests(plan.entry, recipe, given, data, said.append)
+        if recipe.precision == AUTO:  # for all trials
+            tried = build_job(plan.entry, recipe, data, Display(quiet=True), device=plan.device)
+            recipe = replace(recipe, precision=tried.recipe.precision)
         plan = replace(plan, recipe=recipe)
         about = _check(plan, data, root, display)
         judges = about["dataset"]["validation"]
         if plan.kind == "tune" and judges < FEW_JUDGES:
             display.warn(f"only {judges} validation images: the best trial may be best by chance")
         about["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-        made = new_run(root, f"{plan.kind}-{plan.entry.name}", data.name)
-        search = Search(held.enter_context(made).path)
-        search.begin(plan, about | {"command": asked.command})
+        if search is None:
+            made = new_run(root, f"{plan.kind}-{plan.entry.name}", data.name)
+            search = Search(held.enter_context(made).path)
+        about |= {"command": asked.command, "asked": wanted.asked() if wanted else {}}
+        search.begin(plan, about)
         display.say("\n".join([f"{search.path}", *said]))
     return Work(search, plan, data, display, engine, asked.checkpoint_seconds, finished)
 

@@ -15,6 +15,7 @@ from zoo_core.data.datasets import find_dataset, named_or, open_dataset
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import UsageError
+from zoo_core.io.process import together
 from zoo_core.runs.summary import SPLITS
 from zoo_core.spec.answers import CLASS, NUMBERS, Targets
 from zoo_core.spec.entries import ModelEntry
@@ -37,17 +38,18 @@ def measure_model(
     split: str = "test",
     rows: np.ndarray | None = None,
     scores: np.ndarray | None = None,
+    shard: tuple[int, int] = (0, 1),
 ) -> Measured:
     """Figures of a split; of what answers also all answers, and milliseconds per image.
 
     The loss is the task's own, or else that of the answers. rows: only these images. scores: if
-    known already.
+    known already. shard: this process, of so many that measure together.
     """
     images, framework = data.split(split), framework_of(entry)
     assert images is not None
     loader = Loader(
         images, batch_size=min(EVALUATION_BATCH, preprocess.at_once), preprocess=preprocess,
-        indices=rows, shuffle=False, backend=framework.backend,
+        indices=rows, shuffle=False, backend=framework.backend, shard=shard,
     )  # fmt: skip
     figures: dict[str, Any] = {}
     if entry.own_task:
@@ -78,16 +80,21 @@ def score(
     and milliseconds for each. known: the outputs, of which one batch tells the time."""
     if cached := framework.score_split(model, loader.preprocess, data, split):
         return cached[0][loader.indices], cached[1]
-    found: list[np.ndarray] = []
+    found: list[tuple[np.ndarray, np.ndarray]] = []
     seconds, images = 0.0, 0
-    for batch in loader.epoch(0):
+    for batch in filter(len, loader.epoch(0)):
         started = time.perf_counter()
-        found.append(framework.predict_batch(model, batch.images))
+        found.append((batch.indices, framework.predict_batch(model, batch.images)))
         seconds += time.perf_counter() - started
         images += len(batch)
         if known is not None:
             break
-    return np.concatenate(found) if known is None else known, 1000 * seconds / images
+    rows, outputs = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    if loader.world > 1:  # each process has some rows, in the order of all
+        whole = np.zeros((len(loader.indices), *outputs.shape[1:]), outputs.dtype)
+        whole[np.isin(loader.indices, rows)] = outputs
+        outputs = together("summed")(whole).astype(outputs.dtype)
+    return outputs if known is None else known, 1000 * seconds / images
 
 
 def measure(

@@ -1,27 +1,26 @@
-"""What a trained model says of images: its answers, and where it looks."""
+"""What a trained model says of images."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from zoo_core.data.image_folder import images_in
-from zoo_core.data.images import SUFFIXES, open_image
+from zoo_core.data.images import SUFFIXES, names_image
 from zoo_core.data.loader import EVALUATION_BATCH
 from zoo_core.data.originals import InMemory, LeftOut
-from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import progress, warn
 from zoo_core.io.errors import DataError, UsageError, WeightsError, os_errors
 from zoo_core.io.net import is_url, read_url
-from zoo_core.io.targets import Displayed, describe, resolve
+from zoo_core.io.targets import Displayed, describe
 from zoo_core.spec.answers import Answers
 from zoo_core.spec.framework import Framework, framework_of
-from zoo_core.use.load import as_input, blocks, capability, loaded
+from zoo_core.use.load import as_input, blocks, loaded
 
 MOST_BYTES = 100_000_000  # of an image that an address gives
 SHOWN = 12  # images that a notebook shows beside their predictions
@@ -36,7 +35,7 @@ class Prediction(Displayed):
     words: tuple[str, ...]  # the same for people
     given: Any = field(default=None, compare=False)  # the image itself, of the first few
 
-    _html = "zoo_core.report.notebook:prediction_html"
+    _html = "zoo_core.report.notebook:predictions_html"
 
     @property
     def classes(self) -> tuple[tuple[str, float], ...]:
@@ -84,30 +83,15 @@ def predict(
     """
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
-    refuse_image(run)
     if isinstance(images, str | Path | bytes | bytearray | memoryview) or hasattr(images, "read"):
         several = False
     elif hasattr(images, "ndim"):  # an array, which can be iterated even where it is one image
         several = images.ndim == 4
     else:
         several = isinstance(images, Iterable)
-    named = named_images(list(images) if several else [images])
+    named = named_images(run, list(images) if several else [images])
     model = loaded(run, runs, device)
-    entry, targets = model.zoo.entry, model.zoo.targets
-    what = f"model {entry.name!r}"
-    framework = framework_of(entry)
-    answers = framework.answers(entry, targets)
-    if answers is None and (targets.names or entry.own_task):
-        purpose = " and ".join(entry.kinds)
-        raise UsageError(
-            f"{what} is for {purpose}, and answers nothing about an image",
-            "zoo list --kind classification shows models that do",
-        )
-    if answers is None or not answers.targets.names:
-        raise UsageError(
-            f"{what} has no names for its classes: it is untrained, or has a new head",
-            "zoo train gives it some; call the model itself for its scores",
-        )
+    framework, answers = framework_of(model.zoo.entry), answers_of(model)
     left_out: list[LeftOut] = []
     predictions = Predictions(left_out=left_out)
     with progress("predicting", len(named)) as advance:
@@ -127,7 +111,7 @@ def predict(
             advance(len(names))
             if not names:
                 continue
-            rows = readable(model, framework, answers, stored)
+            rows = readable(model, framework, answers, as_input(model, stored))
             for name, image, row in zip(names, given, rows, strict=True):
                 said = answers.answer(row, top)
                 kept = image if len(predictions) < SHOWN else None
@@ -139,17 +123,34 @@ def predict(
     return predictions
 
 
-def readable(
-    model: Any, framework: Framework, answers: Answers, stored: Sequence[np.ndarray]
-) -> np.ndarray:
-    """What a model says of images, as people read it; its weights may be anybody's."""
+def answers_of(model: Any) -> Answers:
+    """What the outputs of a loaded model mean; a sentence where they say nothing of an image."""
+    entry, targets = model.zoo.entry, model.zoo.targets
+    answers = framework_of(entry).answers(entry, targets)
+    if answers is None and (targets.names or entry.own_task):
+        purpose = " and ".join(entry.kinds)
+        raise UsageError(
+            f"model {entry.name!r} is for {purpose}, and answers nothing about an image",
+            "zoo list --kind classification shows models that do",
+        )
+    if answers is None or not answers.targets.names:
+        raise UsageError(
+            f"model {entry.name!r} has no names for its classes: it is untrained, or has a new "
+            "head",
+            "zoo train gives it some; call the model itself for its scores",
+        )
+    return answers
+
+
+def readable(model: Any, framework: Framework, answers: Answers, images: Any) -> np.ndarray:
+    """What a model says of a batch, as people read it; its weights may be anybody's."""
     what = f"the model of {model.zoo.source} cannot be used for this image"
     hint = "take other weights, or train it again; --debug shows where it happens"
     try:
-        outputs = framework.predict_batch(model, as_input(model, stored))
+        outputs = framework.predict_batch(model, images)
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, ValueError) as error:
         raise WeightsError(f"{what}: {describe(error)[:200]}", hint) from error
-    if outputs.shape != (len(stored), answers.size):
+    if outputs.shape != (len(images), answers.size):
         wrong = f"its outputs are {outputs.shape}, for {answers.size} classes or numbers"
         raise WeightsError(f"{what}: {wrong}", hint)
     with np.errstate(all="ignore"):
@@ -159,15 +160,14 @@ def readable(
     return rows
 
 
-def refuse_image(reference: Any) -> None:
-    """Say so where somebody gave an image in place of the model."""
-    if is_url(reference) or (isinstance(reference, str) and reference.lower().endswith(SUFFIXES)):
-        hint = f"write the model first, then the image: MODEL {reference}"
-        raise UsageError(f"{reference} is an image, not a model", hint)
+def named_images(run: Any, given: Sequence[Any]) -> list[tuple[str, Any]]:
+    """(name, image) of each; a folder is replaced by the images in it. Nothing is read yet.
 
-
-def named_images(given: Sequence[Any]) -> list[tuple[str, Any]]:
-    """(name, image) of each; a folder is replaced by the images in it. Nothing is read yet."""
+    run: what stands before them, where somebody may have given an image in place of the model.
+    """
+    if is_url(run) or names_image(run):
+        hint = f"write the model first, then the image: MODEL {run}"
+        raise UsageError(f"{run} is an image, not a model", hint)
     return [one for number, image in enumerate(given, 1) for one in _named(number, image)]
 
 
@@ -213,85 +213,3 @@ def _named(number: int, image: Any) -> Iterator[tuple[str, Any]]:
 def opened(image: Any) -> Any:
     """An image that can be read: what an address gives, and anything else as it is."""
     return InMemory(read_url(image, MOST_BYTES), image) if is_url(image) else image
-
-
-SHARPEST = 1024  # pixels of an image that attention is drawn on, at most
-
-
-@dataclass(frozen=True, repr=False)
-class Attention(Displayed):
-    """What a model took an image for, and where each layer and head looked."""
-
-    name: str  # of the image
-    image: np.ndarray  # (h, w, 3), from 0 to 1: what the model saw, as sharp as the original
-    label: str  # the most likely class; "" where there are no classes
-    probability: float
-    maps: np.ndarray  # (layers, heads, rows, columns); shares of the attention, at most 1 together
-
-    _html = "zoo_core.report.notebook:attention_html"
-
-    def __repr__(self) -> str:
-        layers, heads, rows, columns = self.maps.shape
-        what = f"{layers} layers, {heads} heads, {rows} x {columns} patches"
-        return f"Attention({self.name}: {self.label} {100 * self.probability:.1f} %; {what})"
-
-    def draw(self, path: str | Path, *, heads: bool = False) -> None:
-        """Write the plot: the mean over the heads of each layer, or each head."""
-        draw = resolve("zoo_core.report.image_plots:draw_attention", "drawing attention")
-        with os_errors(f"{path} could not be written"):
-            draw(Path(path), self, heads)
-
-
-def attention(run: Any, image: Any, *, device: str = "auto", runs: Path | None = None) -> Attention:
-    """Where a transformer looks in one image, layer by layer and head by head.
-
-        seen = zoo.attention("nano_vit_p4.cifar10", "cat.jpg")   # a notebook draws it
-        seen.draw("cat.png", heads=True)
-        seen.maps                                                # (layers, heads, rows, columns)
-
-    run: a run, weights, or a model that `zoo.load` returned, which stays on its device. image: one,
-    as `zoo.predict` takes it.
-    """
-    refuse_image(run)
-    (name, found), *others = named_images([image])
-    if others or (isinstance(found, Path) and found != Path(image)):  # one of several, or alone
-        raise UsageError(f"{image} is a folder, and attention is drawn for one image")
-    model = loaded(run, runs, device)
-    about, image = model.zoo, opened(found)
-    look, images = capability(about.entry, "attention"), as_input(model, [image])
-    maps = look(model, images)
-    if not isinstance(maps, np.ndarray) or maps.ndim != 5 or maps.shape[1] != 1:
-        found = maps.shape if isinstance(maps, np.ndarray) else type(maps).__name__
-        raise UsageError(
-            f"the attention of model {about.entry.name!r} must be an array of (layers, images, "
-            f"heads, rows, columns), not {found}",
-            "docs/hooks.md says what the capability returns",
-        )
-    framework = framework_of(about.entry)
-    answers, row = framework.answers(about.entry, about.targets), np.ones(1)
-    if answers is not None:
-        row = answers.values(framework.predict_batch(model, images))[0]
-    best, names = int(row.argmax()), answers.targets.classes if answers else ()
-    label = names[best] if names else ""
-    seen = as_seen(about.preprocess, image)
-    return Attention(Path(name).name, seen, label, float(row[best]), maps[:, 0])
-
-
-def as_seen(preprocess: Preprocess, image: Any) -> np.ndarray:
-    """The part of an image that a model is given, in colour and as sharp as the image is."""
-    if isinstance(image, np.ndarray):
-        sides = image.shape[:2]
-    elif hasattr(image, "getbands"):
-        sides = image.size
-    else:
-        with open_image(image) as opened:
-            sides = opened.size
-    whole = preprocess.resize or preprocess.size
-    factor = max(1.0, min(*sides, SHARPEST) / whole)
-    sharp = replace(
-        preprocess, channels=3, stored_channels=3, mean=(0.0,) * 3, std=(1.0,) * 3,
-        size=round(factor * preprocess.size), resize=round(factor * preprocess.resize),
-        stored_size=round(factor * whole),
-    )  # fmt: skip
-    seen: np.ndarray = sharp(image, backend="numpy").transpose(1, 2, 0)
-    return seen.clip(0, 1)

@@ -21,7 +21,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from zoo_core.io.console import UNPRINTABLE
-from zoo_core.io.documents import strict_loads
+from zoo_core.io.documents import reason, strict_loads
 from zoo_core.io.errors import ManifestError, UnknownName, os_errors
 from zoo_core.io.files import atomic_write, locked, read_bytes, user_manifest
 from zoo_core.io.tensors import FLOATS
@@ -188,7 +188,7 @@ def parse(data: bytes, kind: type[T], where: str) -> T:
         raise ManifestError(f"{where} is nested too deeply") from None
     except ValueError as error:  # msgspec's errors are ValueErrors
         what = "is not a list of weights" if kind is Manifest else "does not describe weights"
-        raise ManifestError(f"{where} {what}: {error}", "see docs/weights.md") from error
+        raise ManifestError(f"{where} {what}: {reason(error)}", "see docs/weights.md") from error
     finally:
         if collecting:
             gc.enable()

@@ -52,7 +52,7 @@ def open_repository(reference: str) -> tuple[Repository, str]:
         return Folder(Path(rest).expanduser().resolve()), revision
     if scheme == "hf" and REPOSITORY.fullmatch(rest) and ".." not in rest:
         return HuggingFace(rest), revision
-    hint = "write hf:ORGANISATION/NAME or file:FOLDER"
+    hint = "write hf:ORGANISATION/NAME, file:FOLDER, or package:FOLDER to publish to a plugin"
     raise UsageError(f"{reference!r} is not a repository", hint)
 
 

@@ -1,16 +1,19 @@
 """The backbones are those that their weights were trained in."""
 
-import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
 import timm
 import torch
 import torchvision
-from zoo_frozen import efficientnet_lite0, vit_b16
-from zoo_frozen.plugin import TENSORFLOW
+from zoo_frozen import dinov2, efficientnet_lite0, mobilenet_v2, vit_b16
+from zoo_frozen.plugin import IMAGENET
 
 import zoo
+from zoo import kit
 
 
 def say(sentence: str) -> None:
@@ -64,6 +67,38 @@ def test_resnet18_is_torchvisions():
 
 
 @pytest.mark.parametrize("size", [224, 127])
+def test_mobilenet_v2_is_torchvisions(size):
+    theirs = shaken(torchvision.models.mobilenet_v2())
+    state = theirs.state_dict()
+    theirs.classifier = torch.nn.Identity()
+    images = torch.randn(1, 3, size, size)
+    with torch.inference_mode():
+        wanted = theirs(images)
+    found = features("mobilenet_v2_finetune", state, images)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_dinov2_is_timms():
+    """timm reads DINOv2's names with a filter of its own, and adds the class token's position."""
+    from timm.models.vision_transformer import checkpoint_filter_fn
+
+    small = {"width": 48, "depth": 2, "heads": 3}
+    model = zoo.create("dinov2_vits14_finetune", image_size=56, **small)
+    ours = shaken(model.backbone)
+    theirs = timm.create_model(
+        "vit_small_patch14_reg4_dinov2", img_size=56, num_classes=0, embed_dim=48, depth=2,
+        num_heads=3,
+    ).eval()  # fmt: skip
+    state = {**ours.state_dict(), "mask_token": torch.zeros(1, 48)}
+    theirs.load_state_dict(checkpoint_filter_fn(state, theirs))
+    images = torch.randn(2, 3, 56, 56)
+    with torch.inference_mode():
+        torch.testing.assert_close(model.features(images), theirs(images), rtol=1e-5, atol=1e-5)
+    with pytest.raises(zoo.ZooError, match="image_size 225 is not a multiple of 14"):
+        zoo.create("dinov2_vits14_finetune", image_size=225)
+
+
+@pytest.mark.parametrize("size", [224, 127])
 def test_efficientnet_lite0_is_timms(size):
     theirs = shaken(timm.create_model("tf_efficientnet_lite0"))
     images = torch.randn(1, 3, size, size)
@@ -88,61 +123,108 @@ def test_any_network_of_timm_gives_its_own_features():
 # ---------------------------------------------------------------- the real weights
 
 
-@pytest.fixture(scope="module")
-def imagenet(tmp_path_factory):
-    """EfficientNet-Lite0 as it was published, classifier included."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
-        tensors = efficientnet_lite0.imagenet_tensors({"backbone_weights": ""}, say)
-    model = zoo.create("efficientnet_lite0_finetune", num_classes=1000).eval()
-    state = {f"backbone.{k}": torch.from_numpy(v) for k, v in tensors.items() if k[0] != "_"}
-    state["head.1.weight"] = torch.from_numpy(tensors["_fc.weight"])
-    state["head.1.bias"] = torch.from_numpy(tensors["_fc.bias"])
-    model.load_state_dict(state)
-    return model
+def test_the_weights_are_those_that_the_shipped_head_was_trained_on(tmp_path, monkeypatch):
+    """Loading compares the backbone's digest with the one in the head's manifest."""
+    from skimage import data
+
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    (found,) = zoo.predict("efficientnet_lite0_finetune", [data.chelsea()])
+    assert found.classes[0][0] == "cat"
+    assert not list(tmp_path.rglob("*.safetensors"))  # read where they are, without a copy
+
+
+def test_a_damaged_package_is_refused_by_its_digest(tmp_path, monkeypatch):
+    module = tmp_path / "damaged_weights"
+    module.mkdir()
+    (module / "__init__.py").touch()
+    (module / efficientnet_lite0.IMAGENET.inside).write_bytes(b"x" * 100)
+    monkeypatch.syspath_prepend(tmp_path)
+    damaged = replace(efficientnet_lite0.IMAGENET, package="damaged_weights")
+    with pytest.raises(zoo.ZooError, match="is not the file that was published: its sha256 is"):
+        zoo.pretrained_tensors(damaged)
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Put a real package where Python finds it, without what it asks for."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # from now on there is no network
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    def from_registry(source: zoo.Pretrained) -> Path:
+        with monkeypatch.context() as patch:
+            patch.delenv("https_proxy")
+            try:
+                wheel = kit.pip_download(source.release, tmp_path)
+            except zoo.SourceUnavailable as error:
+                pytest.skip(str(error))
+        with ZipFile(wheel) as archive:
+            archive.extractall(tmp_path / "site")
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        return tmp_path / "site" / source.package / source.inside
+
+    return from_registry
+
+
+def trained(name: str, tmp_path) -> torch.nn.Module:
+    data = {"train_size": 10, "test_size": 4}
+    run = zoo.train(name, "synthetic", settings={"data": data}, runs=tmp_path / "runs", quiet=True)
+    return zoo.load(run.path)
+
+
+@pytest.mark.slow  # a download of 13 MB
+def test_torchvisions_own_file_of_mobilenet_v2_gives_torchvisions_features(install, tmp_path):
+    from skimage import data
+
+    path = install(mobilenet_v2.IMAGENET)
+    theirs = torchvision.models.mobilenet_v2().eval()
+    theirs.load_state_dict(torch.load(path, weights_only=True))
+    ours = trained("mobilenet_v2_finetune", tmp_path)
+    preprocess = zoo.Preprocess(**IMAGENET, stored_size=224)
+    images = preprocess.batch([data.chelsea(), data.coffee()])
+    with torch.inference_mode():
+        found = ours.features(images)
+        wanted = theirs.features(images).mean((2, 3))
+        scores = theirs.classifier(found).softmax(1)
+    assert (found - wanted).abs().max() <= 1e-5
+    assert scores[0].argmax().item() in {281, 282, 285}  # tabby, tiger cat, Egyptian cat
+    assert scores[1].argmax().item() in {504, 967, 968}  # coffee mug, espresso, cup
+
+
+@pytest.mark.slow  # a download of 82 MB
+def test_the_real_dinov2_gives_timms_features_at_another_resolution(install, tmp_path):
+    """The file is for 518 pixels; ours are 224, so that positions are resampled in both."""
+    from timm.models.vision_transformer import checkpoint_filter_fn
+
+    path = install(dinov2.MEDICAL)
+    theirs = timm.create_model("vit_small_patch14_reg4_dinov2", img_size=224, num_classes=0)
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    theirs.eval().load_state_dict(checkpoint_filter_fn(state, theirs))
+    ours = trained("dinov2_vits14_finetune", tmp_path)
+    images = torch.randn(2, 3, 224, 224)
+    with torch.inference_mode():
+        assert (ours.features(images) - theirs(images)).abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize(
-    "image, right",
-    [("chelsea", {281, 282, 285}), ("coffee", {504, 967, 968})],
-    ids=["a cat is a tabby, a tiger cat or an Egyptian cat", "coffee is an espresso, cup or mug"],
+    "name, source, theirs",
+    [
+        ("vit_b16_finetune", vit_b16.IMAGENET, "ViT_B_16_Weights"),
+        ("mobilenet_v2_finetune", mobilenet_v2.IMAGENET, "MobileNet_V2_Weights"),
+    ],
 )
-def test_the_real_weights_know_well_known_pictures(imagenet, image, right):
-    """Weights, names and preprocessing are right: each of them wrong would show here."""
-    from skimage import data
-
-    preprocess = zoo.Preprocess(**TENSORFLOW, stored_size=224)
-    images = preprocess.batch([getattr(data, image)()])
-    with torch.inference_mode():
-        scores = imagenet(images).softmax(1)[0]
-    best = scores.topk(3).indices.tolist()
-    assert best[0] in right
-    assert float(scores[list(right)].sum()) > 0.75
+def test_pins_and_preprocessing_are_torchvisions(name, source, theirs):
+    weights = getattr(torchvision.models, theirs).IMAGENET1K_V1
+    assert weights.url == source.url
+    assert weights.url.endswith(f"-{source.sha256[:8]}.pth")
+    recipe, wanted = zoo.info(name).recipes["default"].preprocess, weights.transforms()
+    assert (list(recipe["mean"]), list(recipe["std"])) == (wanted.mean, wanted.std)
+    np.testing.assert_equal(recipe["size"], wanted.crop_size[0])
 
 
-def test_the_real_weights_are_those_of_the_package_under_other_names(imagenet):
-    """In the package's order they are timm's, in timm's order."""
-    spec = importlib.util.find_spec(efficientnet_lite0.IMAGENET.package)
-    path = f"{spec.submodule_search_locations[0]}/{efficientnet_lite0.IMAGENET.inside}"
-    published = torch.load(path, weights_only=True)
-    names = timm.create_model("tf_efficientnet_lite0").state_dict()
-    for theirs, name in zip(published, names, strict=True):
-        ours = name.replace("classifier", "head.1") if "classifier" in name else f"backbone.{name}"
-        assert torch.equal(imagenet.state_dict()[ours], published[theirs]), name
-
-
-def test_vit_b16_has_torchvisions_pin():
-    url = torchvision.models.ViT_B_16_Weights.IMAGENET1K_V1.url
-    assert url == vit_b16.IMAGENET.url
-    assert url.endswith(f"-{vit_b16.IMAGENET.sha256}.pth")
-
-
-def test_the_preprocessing_is_that_of_the_weights():
+def test_the_preprocessing_of_efficientnet_lite0_is_timms():
     config = timm.get_pretrained_cfg("tf_efficientnet_lite0")
     recipe = zoo.info("efficientnet_lite0_finetune").recipes["default"].preprocess
     assert (recipe["mean"], recipe["std"]) == (config.mean, config.std)
     assert recipe["size"] == config.input_size[1]
-    theirs = torchvision.models.ViT_B_16_Weights.IMAGENET1K_V1.transforms()
-    recipe = zoo.info("vit_b16_finetune").recipes["paper"].preprocess
-    assert (list(recipe["mean"]), list(recipe["std"])) == (theirs.mean, theirs.std)
-    np.testing.assert_equal(recipe["size"], theirs.crop_size[0])

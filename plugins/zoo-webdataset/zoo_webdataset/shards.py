@@ -1,25 +1,23 @@
-"""WebDataset: tar files whose members share a stem, read at their offsets without unpacking."""
+"""Tar files whose members share a stem, read at their offsets without unpacking."""
 
 from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo_core.data.images import SUFFIXES
-from zoo_core.data.originals import Originals
-from zoo_core.data.table_files import Rows, shards
-from zoo_core.data.tables import LOOK, Table, table_originals
-from zoo_core.io.errors import DataError
+import zoo
+from zoo import kit
 
 TEXTS = ("cls", "txt")
+LOOK = 100  # samples that decide which columns there are
 
 
-def tar_shards(*, path: str, target: Any, labels: str) -> Originals:
+def tar_shards(*, path: str, target: Any, labels: str) -> zoo.Originals:
     """The target of the reader `webdataset`."""
-    files = shards(Path(path), ".tar")
+    files = kit.shards(Path(path), ".tar")
     samples: dict[str, dict[str, tuple[Path, int, int]]] = {}  # where each part of each is
     splits: dict[str, dict[str, str]] = {}
     for file, before, own in files:
@@ -31,12 +29,13 @@ def tar_shards(*, path: str, target: Any, labels: str) -> Originals:
                     stem, _, ending = name.partition(".")
                     if member.isfile() and stem:
                         key = f"{before.strip()}{'/' * bool(before)}{parent}{slash}{stem}"
-                        part = "image" if f".{ending.lower()}" in SUFFIXES else ending.lower()
+                        image = "." not in ending and kit.names_image(name)
+                        part = "image" if image else ending.lower()
                         place = file, member.offset_data, member.size
                         samples.setdefault(key, {})[part] = place
                         splits[key] = own
         except (tarfile.TarError, OSError) as error:
-            raise DataError(f"{file} cannot be read as a tar file: {error}") from error
+            raise zoo.DataError(f"{file} cannot be read as a tar file: {error}") from error
     keys = list(samples)
 
     def read(part: str, row: int) -> bytes:
@@ -56,7 +55,7 @@ def tar_shards(*, path: str, target: Any, labels: str) -> Originals:
         except (ValueError, TypeError) as error:
             return f"its .cls, .txt or .json cannot be read: {error}"
 
-    def rows(columns: Sequence[str]) -> Rows:
+    def rows(columns: Sequence[str]) -> Iterator[tuple[str, Sequence[Any] | str]]:
         for row, key in enumerate(keys):
             known = facts(row)
             cells = known if isinstance(known, str) else [known.get(name) for name in columns]
@@ -66,8 +65,8 @@ def tar_shards(*, path: str, target: Any, labels: str) -> Originals:
     for known in map(facts, range(min(LOOK, len(keys)))):
         columns |= dict.fromkeys(() if isinstance(known, str) else known)
     times = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file, _, _ in files]
-    table = Table(
-        name=Path(path).name, columns=list(columns), rows=rows, images=["image"], read=read,
-        key=[times, keys],
+    table = kit.Table(
+        name=Path(path).name, columns=list(columns), rows=rows, folder=Path(path).parent,
+        images=["image"], read=read, key=[times, keys],
     )  # fmt: skip
-    return table_originals(table, target=target, labels=labels)
+    return kit.table_originals(table, target=target, labels=labels)

@@ -1,0 +1,1 @@
+"""Where the transformers of Zoo look."""

@@ -1,0 +1,1 @@
+"""The ImageNet weights of EfficientNet-Lite0: efficientnet_lite0.safetensors, and no code."""

@@ -1,0 +1,1 @@
+"""Tar files in the form of WebDataset for Zoo."""
