@@ -16,7 +16,7 @@ SMALL = {
     "loader": "--pictures 600 --rounds 1 --stretch 2",
     "numpy_framework": "--images 10 --repeats 1",
     "packs": "--images 300 --steps 1 --features 10",
-    "photos": "--small 8 --large 1 --rounds 1 --seconds 0 --before=",
+    "photos": "--small 8 --large 0 --rounds 1 --seconds 0 --before=",
     "processes": "--models mlp --steps 3 --repeat 1 --batch 4",
     "precision": "mlp cnn --batch 2 --repeat 1",
     "predictions": "--images 600 --interruptions 0 --warm 1",
