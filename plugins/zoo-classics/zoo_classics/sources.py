@@ -66,9 +66,8 @@ def _sources(
         for url, md5 in files.items():
             path = folder / url.rpartition("/")[2]
             kit.download(url, path, LARGEST_ARCHIVE)
-            found = kit.file_digest(
-                path, "md5"
-            )  # finds damage early; the arrays' digest is trusted
+            # The md5 finds damage early; what is trusted is the digest of the arrays.
+            found = kit.file_digest(path, "md5")
             if found != md5:
                 raise zoo.SourceUnavailable(f"{url} could not be downloaded: its md5 is {found}")
         return read(folder)
