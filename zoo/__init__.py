@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from zoo_core.data.draws import Draws as Draws
     from zoo_core.data.loader import Batch as Batch
     from zoo_core.data.ops import Ops as Ops
+    from zoo_core.data.originals import Kept as Kept
     from zoo_core.data.originals import LeftOut as LeftOut
     from zoo_core.data.originals import Originals as Originals
+    from zoo_core.data.originals import Source as Source
     from zoo_core.data.preprocess import Preprocess as Preprocess
-    from zoo_core.data.sources import Kept as Kept
-    from zoo_core.data.sources import Source as Source
     from zoo_core.io.engine import Engine as Engine
     from zoo_core.io.engine import Outcome as Outcome
     from zoo_core.io.engine import Piece as Piece

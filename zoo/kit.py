@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from zoo_core.io.files import file_digest as file_digest
     from zoo_core.io.files import locked as locked
     from zoo_core.io.files import temporary_folder as temporary_folder
+    from zoo_core.io.net import download as download
     from zoo_core.io.net import pip_download as pip_download
+    from zoo_core.io.net import run_client as run_client
     from zoo_core.io.targets import describe as describe
     from zoo_core.io.targets import missing_dependency as missing_dependency
     from zoo_core.io.targets import resolve as resolve

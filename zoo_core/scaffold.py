@@ -14,6 +14,10 @@ from zoo_core.spec.hooks import API
 from zoo_core.spec.plugins import load_plugins
 
 TEMPLATES = Path(__file__).parent / "templates"
+NEEDS = {  # what the packages of a sort depend on; the models there train on cifar10
+    "model": ("zoo-core[torch]", "zoo-classics"),
+    "trainer": ("zoo-core", "zoo-classics"),
+}
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 
 
@@ -28,6 +32,7 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
     if keyword.iskeyword(words) or f"zoo-{name.replace('_', '-')}" in taken:
         why = "a word of Python" if keyword.iskeyword(words) else f"taken by zoo-{name}"
         raise UsageError(f"{name!r} cannot name a plugin: it is {why}", "choose another name")
+    version = ".".join(__version__.split(".")[:2])
     values = {
         "name": words,
         "plugin": name.replace("_", "-"),
@@ -36,8 +41,9 @@ def write_plugin(name: str, sort: str, parent: Path) -> tuple[Path, list[str]]:
         "module": words if words not in ("plugin", "trainer") else f"{words}_model",
         "class_name": "".join(word.capitalize() for word in words.split("_")),
         "description": f"{'An image model' if sort == 'model' else f'A {sort}'} for Zoo",
-        "core": "zoo-core[torch]" if sort == "model" else "zoo-core",
-        "version": ".".join(__version__.split(".")[:2]),
+        "dependencies": ", ".join(
+            f'"{one}>={version},<1"' for one in NEEDS.get(sort, ("zoo-core",))
+        ),
         "api": str(API),
     }
     folder = parent / values["distribution"]

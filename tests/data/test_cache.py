@@ -170,7 +170,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path):
 # ---------------------------------------------------------------- one file
 
 
-ARRAYS = made.mnist_arrays()
+ARRAYS = made.grey_arrays()
 
 
 @pytest.fixture
@@ -182,27 +182,27 @@ def one(own_cache, monkeypatch):
         asked.append(folder)
         return ARRAYS
 
-    entry = made.small("mnist", ARRAYS)
+    entry = made.little(ARRAYS)
     known = made.registry_of(entry)
     monkeypatch.setattr(datasets, "registry", lambda: known)
-    monkeypatch.setattr("zoo_core.data.sources.mnist", lambda: [zoo.Source("memory", fetch)])
+    monkeypatch.setattr(made, "target", lambda: [zoo.Source("memory", fetch)])
     return asked
 
 
 def the_file():
-    ((_, path),) = datasets.cached("mnist")
+    ((_, path),) = datasets.cached("little")
     return path
 
 
 def test_the_file_is_plain_safetensors_with_one_metadata_key(one):
-    open_dataset("mnist")
+    open_dataset("little")
     with safe_open(the_file(), "numpy") as file:
         assert set(file.keys()) == set(ARRAYS)
         assert {file.get_tensor(name).dtype for name in ARRAYS} == {np.dtype(np.uint8)}
         assert np.array_equal(file.get_tensor("train_images")[..., 0], ARRAYS["train_images"])
         assert set(file.metadata()) == {"zoo"}
         record = json.loads(file.metadata()["zoo"])
-    assert record["dataset"] == "mnist"
+    assert record["dataset"] == "little"
     assert record["source"] == "memory"
     assert {k: v for k, v in record["digests"].items() if k != "classes"} == made.digests(ARRAYS)
 
@@ -210,7 +210,7 @@ def test_the_file_is_plain_safetensors_with_one_metadata_key(one):
 def test_the_file_can_be_read_by_others(one):
     mask = os.umask(0o022)
     try:
-        open_dataset("mnist")
+        open_dataset("little")
     finally:
         os.umask(mask)
     assert the_file().stat().st_mode & 0o777 == 0o644
@@ -279,59 +279,57 @@ DAMAGE += [another_class, other_shape, negative_offset]
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_reported_and_fetched_again(one, damage):
-    good = open_dataset("mnist")
+    good = open_dataset("little")
     before = the_file().read_bytes()
     damage(the_file())
     assert the_file().read_bytes() != before
     lines = []
-    assert open_dataset("mnist", report=lines.append).digest == good.digest
+    assert open_dataset("little", report=lines.append).digest == good.digest
     assert str(the_file()) in lines[0]
     assert lines[0].endswith("a new copy is needed")
     assert len(one) == 2
-    assert open_dataset("mnist", fetch=False).digest == good.digest
+    assert open_dataset("little", fetch=False).digest == good.digest
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_refused_where_nothing_may_be_fetched(one, damage):
-    open_dataset("mnist")
+    open_dataset("little")
     damage(the_file())
     with pytest.raises(DataError, match="not in the cache"):
-        open_dataset("mnist", fetch=False)
+        open_dataset("little", fetch=False)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_verify_finds_the_damage(one, damage):
-    open_dataset("mnist")
+    open_dataset("little")
     damage(the_file())
-    ((request, path),) = datasets.cached("mnist")
-    with pytest.raises(DataError, match="mnist.safetensors"):
+    ((request, path),) = datasets.cached("little")
+    with pytest.raises(DataError, match="little.safetensors"):
         datasets.verify_cached(request, path)
 
 
 def test_a_damaged_file_goes_even_when_no_source_has_another(one, monkeypatch):
-    open_dataset("mnist")
+    open_dataset("little")
     flip_a_pixel(the_file())
-    monkeypatch.setattr(
-        "zoo_core.data.sources.mnist", lambda: [zoo.Source("gone", lambda folder: 1 / 0)]
-    )
+    monkeypatch.setattr(made, "target", lambda: [zoo.Source("gone", lambda folder: 1 / 0)])
     with pytest.raises(DataError, match="could not be fetched"):
-        open_dataset("mnist")
-    assert datasets.cached("mnist") == []
+        open_dataset("little")
+    assert datasets.cached("little") == []
 
 
 def test_digests_that_a_newer_plugin_pins_make_the_old_copy_useless(one, monkeypatch):
-    open_dataset("mnist")
-    known = made.registry_of(made.small("mnist", made.mnist_arrays(seed=5)))
+    open_dataset("little")
+    known = made.registry_of(made.little(made.grey_arrays(seed=5)))
     monkeypatch.setattr(datasets, "registry", lambda: known)
     with pytest.raises(DataError, match="train_images is not what it should be"):
-        open_dataset("mnist")
+        open_dataset("little")
 
 
 def test_a_cached_dataset_needs_no_permission_to_write(one, monkeypatch):
-    open_dataset("mnist")
+    open_dataset("little")
     monkeypatch.setattr(tensors, "atomic_write", None)
     monkeypatch.setattr(datasets, "locked", None)
-    assert len(open_dataset("mnist").train) == 20
+    assert len(open_dataset("little").train) == 20
 
 
 def test_reading_takes_the_memory_of_the_arrays_once(tmp_path):

@@ -170,12 +170,15 @@ def test_the_next_source_is_tried_when_one_fails_however_it_fails(provide):
             zoo.Source("first", fails(zoo.SourceUnavailable("the server sleeps"))),
             zoo.Source("second", fails(RuntimeError("boom"))),
             zoo.Source("third", lambda folder: {"train_images": np.zeros((2, 8), np.uint8)}),
-            zoo.Source("fourth", lambda folder: dots()),
+            zoo.Source("fourth", lambda folder: dots(1)),
+            zoo.Source("fifth", lambda folder: dots()),
         ]
 
-    provide(sourced)
+    provide(sourced, digests=made.digests(arrays_of(0)))
     lines = []
     open_dataset("dots", report=lines.append)
+    wrong = lines.pop(7)
+    assert wrong.startswith("dots: fourth: train_images is not what it should be")
     assert lines == [
         "dots: first",
         "dots: first: the server sleeps; skipped",
@@ -185,6 +188,7 @@ def test_the_next_source_is_tried_when_one_fails_however_it_fails(provide):
         "dots: third: train_images is uint8 of shape (2, 8), "
         "and must be uint8 (n, height, width, channels); skipped",
         "dots: fourth",
+        "dots: fifth",
     ]
 
 

@@ -179,7 +179,7 @@ def test_a_wheel_that_is_not_complete_is_the_only_finding(new):
         ("pyproject.toml", ('packages = ["zoo_bars"]', 'packages = ["zoo_bars", "tests"]'),
          "contents", "a folder 'tests' at the top"),
         ("zoo_bars/plugin.py", ('name="bars"', 'name="mnist"'), "names",
-         "zoo-core has datasets of the same name: mnist"),
+         "zoo-classics has datasets of the same name: mnist"),
         ("zoo_bars/plugin.py", (":bars", ":baars"), "targets", "has no attribute 'baars'"),
         ("zoo_bars/plugin.py", ("train_size=800", "train_size=900"), "arrays", "900"),
         ("zoo_bars/bars.py", ("255", "254"), "arrays", "is not what it should be"),

@@ -13,7 +13,7 @@ from PIL import Image
 
 from zoo_core.data.draws import subset_indices, train_validation
 from zoo_core.data.images import Form, fit_image
-from zoo_core.data.sources import Arrays
+from zoo_core.data.originals import Arrays
 from zoo_core.data.targets import digest_of_targets, read_targets, strata
 from zoo_core.io.errors import DataError
 from zoo_core.spec.answers import CLASS, Targets

@@ -29,8 +29,7 @@ from zoo_core.data.dataset import (
 from zoo_core.data.image_folder import SPLITS
 from zoo_core.data.images import FITS
 from zoo_core.data.objects import InProgram, in_program
-from zoo_core.data.originals import Originals
-from zoo_core.data.sources import Arrays, Kept, Source
+from zoo_core.data.originals import Arrays, Kept, Originals, Source
 from zoo_core.data.stores import open_originals
 from zoo_core.io import tensors
 from zoo_core.io.console import say, typed
@@ -47,12 +46,14 @@ from zoo_core.io.errors import (
 from zoo_core.io.files import atomic_write, cache_dir, file_digest, locked, temporary_folder
 from zoo_core.io.net import THIS_MACHINE
 from zoo_core.io.targets import describe, resolve
+from zoo_core.spec.discovery import BUILTIN
 from zoo_core.spec.entries import DatasetEntry, ReaderEntry
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import as_reference, elsewhere, is_path, origin, registry
+from zoo_core.spec.registry import as_reference, elsewhere, is_path, origin, plugin_of, registry
 
 FORMAT = 1  # of the cache file's record
 SUFFIX, KEPT = ".safetensors", ".original"
+OWN = (BUILTIN, "classics")  # plugins whose datasets have cache files without the plugin's id
 IN_PROGRAM = "memory:"  # the reference of an object; nobody else can open it
 
 Report = Callable[[str], None]
@@ -313,8 +314,8 @@ def _load_cached(
 
 
 def _stem(entry: DatasetEntry) -> str:
-    plugin = entry.provider.plugin if entry.provider else "builtin"
-    return entry.name if plugin == "builtin" else f"{plugin}--{entry.name}"
+    plugin = plugin_of(entry)
+    return entry.name if plugin in OWN else f"{plugin}--{entry.name}"
 
 
 def given_by(
@@ -395,7 +396,7 @@ def _fetched(
         record = {
             "format": FORMAT,
             "dataset": choice.entry.name,
-            "plugin": choice.entry.provider.plugin if choice.entry.provider else "",
+            "plugin": plugin_of(choice.entry),
             "options": dict(choice.options),
             "key": key,
             "classes": found.targets.classes,

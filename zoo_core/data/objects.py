@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from zoo_core.data.originals import Originals, each
-from zoo_core.data.sources import Arrays
+from zoo_core.data.originals import Arrays, Originals, each
 from zoo_core.data.tables import Table, table_originals
 from zoo_core.io.errors import DataError, UsageError
 from zoo_core.io.targets import describe

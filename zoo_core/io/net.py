@@ -85,38 +85,12 @@ def received(
         yield block
 
 
-def npm_pack(package: str, folder: Path, size: int = 0) -> Path:
-    """Fetch the archive of an npm package, `name@version`. Nothing is installed or run."""
-    options = ["--loglevel=error", "--ignore-scripts", "--no-update-notifier", "--no-audit"]
-    options += ["--fetch-retries=0", "--fetch-timeout=10000", f"--cache={folder / 'npm-cache'}"]
-    run_client(["npm", "pack", package, *options], folder, label=package, size=size)
-    return _left(folder, ".tgz", "npm pack")
-
-
-def apt_download(package: str, folder: Path, size: int = 0) -> Path:
-    """Fetch a Debian package. Needs no root; nothing is installed and no list is changed."""
-    command = ["apt-get", "download", package, "-o", "Acquire::Retries=0"]
-    for scheme in ("http", "https"):
-        command += ["-o", f"Acquire::{scheme}::Timeout=10"]
-    try:
-        run_client(command, folder, label=package, size=size)
-    except SourceUnavailable as error:
-        if "Unable to locate package" not in str(error):
-            raise
-        # This machine's package lists are empty or old, and only root may renew them.
-        (folder / "lists" / "partial").mkdir(parents=True)
-        command += ["-o", f"Dir::State::Lists={folder / 'lists'}", "-o", f"Dir::Cache={folder}"]
-        run_client(["apt-get", "update", *command[3:]], folder, label="package lists")
-        run_client(command, folder, label=package, size=size)
-    return _left(folder, ".deb", "apt-get download")
-
-
 def pip_download(package: str, folder: Path, size: int = 0) -> Path:
     """Fetch the wheel of a Python package, `name==version`. Nothing is installed or run."""
     command = [sys.executable, "-m", "pip", "download", package, "--no-deps", "--no-cache-dir"]
     command += ["--only-binary=:all:", "--retries=0", "--timeout=10", "--no-input", "--quiet"]
-    run_client([*command, "--disable-pip-version-check"], folder, label=package, size=size)
-    return _left(folder, ".whl", "pip download")
+    command += ["--disable-pip-version-check"]
+    return run_client(command, folder, label=package, size=size, leaves=".whl")
 
 
 def download(url: str, path: Path, most: int = LARGEST) -> None:
@@ -207,8 +181,13 @@ def _within(seconds: float, act: Callable[[], T]) -> T:
     return found
 
 
-def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 0) -> None:
-    """Run a program in the folder until it ends, or until no byte has arrived for a while."""
+def run_client(
+    command: Sequence[str], folder: Path, *, label: str, size: int = 0, leaves: str = ""
+) -> Path:
+    """Run a program in the folder until it ends, or until no byte has arrived for a while.
+
+    The folder, or the file that the program leaves in it, whose name ends in `leaves`.
+    """
     program = shutil.which(command[0])
     client = command[2] if command[1] == "-m" else command[0]
     if program is None:
@@ -246,6 +225,11 @@ def run_client(command: Sequence[str], folder: Path, *, label: str, size: int = 
             lines = [line for line in text.splitlines() if line.startswith(marks)]
             said = " ".join((lines or text.splitlines()[-1:])[:2]).strip()
             raise SourceUnavailable(f"{client} failed: {said[:200] or process.returncode}")
+    if not leaves:
+        return folder
+    for path in folder.glob(f"*{leaves}"):
+        return path
+    raise SourceUnavailable(f"{client} ended without an error but wrote no {leaves} file")
 
 
 def folder_size(folder: Path) -> int:
@@ -256,9 +240,3 @@ def folder_size(folder: Path) -> int:
             with suppress(OSError):
                 total += Path(path, name).lstat().st_size
     return total
-
-
-def _left(folder: Path, suffix: str, command: str) -> Path:
-    for path in folder.glob(f"*{suffix}"):
-        return path
-    raise SourceUnavailable(f"{command} ended without an error but wrote no {suffix} file")

@@ -31,6 +31,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         "features": "zoo-frozen",
         "generate": "zoo-generate",
     },
+    "dataset": dict.fromkeys(("cifar10", "mnist", "fashion_mnist"), "zoo-classics"),
     "reader": {".parquet": "zoo-parquet", ".tar": "zoo-webdataset", "hf:": "zoo-hf-datasets"},
 }
 

