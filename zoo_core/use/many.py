@@ -125,8 +125,9 @@ def predict_many(
     )  # fmt: skip
     work = Work(asked)
     with os_errors(
-        f"{out} could not be written", ZooError, "free disk space; finished blocks are kept"
-    ):
+        f"{out} could not be written", ZooError, "choose a folder that this user may write to",
+        "free disk space, then: the same command continues; finished blocks are kept",
+    ):  # fmt: skip
         if done := work.finished():
             say(f"{out} is complete")
             return done
@@ -296,27 +297,29 @@ class Work:
         with locked(asked.out):
             if done := self.finished():
                 return done
-            file = self.store.open()
-            if file is None:
-                raise ZooError(
-                    f"{asked.out} is not complete: no worker could finish its images",
-                    "the same command continues",
-                )
-            with file:
-                header = tensors.read_header(file)
-                arrays = tensors.read_arrays(file, header, mapped=True)
-            scores = arrays["scores"].view("<f4")
-            embeddings = arrays["embeddings"].view("<f4") if self._width else None
-            broken = arrays["broken"][:, 0].astype(bool)
-            plain = self.answers.answer(self._row(scores[:1]), asked.top)
-            rows = self._rows(scores, embeddings, broken)
-            count = len(self.rows) + len(self.left_out)
-            done = Predicted(asked.out, count, int(broken.sum()) + len(self.left_out))
-            told = {"key": self.key, "images": done.images, "broken": done.broken}
-            # Before the table: a table without it would be somebody else's.
-            write_document(asked.folder / "done.json", {"format": FORMAT, **told})
-            write_table(asked.out, rows, flat(plain), self._width)
+            done = self._write()
             self.store.remove()
+        return done
+
+    def _write(self) -> Predicted:
+        asked, file = self.asked, self.store.open()
+        if file is None:
+            raise ZooError(
+                f"{asked.out} is not complete: no worker could finish its images",
+                "the same command continues",
+            )
+        with file:
+            arrays = tensors.read_arrays(file, tensors.read_header(file), mapped=True)
+        scores = arrays["scores"].view("<f4")
+        embeddings = arrays["embeddings"].view("<f4") if self._width else None
+        broken = arrays["broken"][:, 0].astype(bool)
+        plain = self.answers.answer(self._row(scores[:1]), asked.top)
+        count = len(self.rows) + len(self.left_out)
+        done = Predicted(asked.out, count, int(broken.sum()) + len(self.left_out))
+        told = {"key": self.key, "images": done.images, "broken": done.broken}
+        # Before the table: a table without it would be somebody else's.
+        write_document(asked.folder / "done.json", {"format": FORMAT, **told})
+        write_table(asked.out, self._rows(scores, embeddings, broken), flat(plain), self._width)
         return done
 
     def _row(self, scores: np.ndarray) -> np.ndarray:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
 from typing import Any
 
@@ -60,7 +62,9 @@ class RayEngine(zoo.Engine):
 
     def start(self, arrays: Mapping[str, Any], told: Any) -> None:
         self.check()
-        self._told = told
+        self._told, self._kept = told, ExitStack()
+        if self._ours:  # Ray prints what happens to its nodes where a command prints its result
+            self._kept.enter_context(redirect_stdout(sys.stderr))
         self._arrays = ray.put(dict(arrays))
         # Here: any other machine may be taken away.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -107,9 +111,10 @@ class RayEngine(zoo.Engine):
         finally:
             for task in tasks:
                 ray.cancel(task, force=True)
-        if self._ours:
-            ray.shutdown()
-            self._ours = False
+            if self._ours:
+                ray.shutdown()
+                self._ours = False
+            self._kept.close()
 
     def _lacks(self, asked: Mapping[str, float]) -> str:
         """What no machine of the cluster has; "": one has it all."""
