@@ -241,7 +241,7 @@ def compute_features(
         given = model, lasting(named_or(dataset, job.entry.dataset)), settings, device
         train, test = job.dataset.train, job.dataset.test or ()
         images = len(train) * len({"plain", *job.recipe.augment}) + len(test)
-        how = {"resources": Resources(**(resources or {})), "retries": retries}
+        how = {"resources": Resources.of(resources), "retries": retries}
         what = f"{__name__}:compute_piece", given, cache_dir("features") / "workers"
         fill_together(open_engine(engine, workers, address), *what, how, "computing", images)
     return list(job.trainer.prepare(job))

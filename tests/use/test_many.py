@@ -213,6 +213,7 @@ def test_parts_with_other_columns_are_not_joined(photos, tmp_path):
         (["photos", "--out", "out.csv", "--part", "4/3"], "part '4/3' does not name a part"),
         (["photos", "a", "--out", "out.csv"], "name one folder, table or dataset"),
         (["photos", "--out", "out.csv", "--strict"], "--strict has no meaning with --out"),
+        (["photos", "--out", "out.csv", "--resources", "gpu=1"], "has no option 'gpu'"),
         (["photos", "--part", "1/2"], "--part needs --out FILE"),
         (["photos", "--set", "image=x"], "--set needs --out FILE"),
         (["nothere", "--out", "out.csv"], "there is no dataset 'nothere'"),

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from multiprocessing import connection
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from zoo_core.io.console import progress, warn
-from zoo_core.io.errors import OptionError, ZooError
+from zoo_core.io.errors import OptionError, ZooError, check_names
 from zoo_core.io.files import temporary_folder
 from zoo_core.io.process import Interruption
 from zoo_core.io.targets import describe, resolve
@@ -43,6 +43,12 @@ class Resources:
         for name, amount in asdict(self).items():
             if not 0 <= amount < float("inf"):
                 raise OptionError(f"{name} must be a number of at least 0, not {amount}")
+
+    @classmethod
+    def of(cls, amounts: Mapping[str, float] | None) -> Resources:
+        """Those that somebody names."""
+        check_names("--resources", amounts or (), [spec.name for spec in fields(cls)])
+        return cls(**(amounts or {}))
 
 
 @dataclass(frozen=True)

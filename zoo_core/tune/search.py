@@ -13,7 +13,7 @@ from typing import Any
 
 from zoo_core.data.datasets import lasting, named_or
 from zoo_core.io.engine import Engine, Resources
-from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
+from zoo_core.io.errors import OptionError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
 from zoo_core.io.process import RETRIES
 from zoo_core.io.targets import Displayed, describe
@@ -113,8 +113,7 @@ class SearchPlan(Terms):
         if self.searcher not in SEARCHERS:
             known = " or ".join(SEARCHERS)
             raise OptionError(f"there is no searcher {self.searcher!r}", f"it is: {known}")
-        check_names("--resources", self.resources, [spec.name for spec in fields(Resources)])
-        Resources(**self.resources)
+        Resources.of(self.resources)
 
     @property
     def entry(self) -> ModelEntry:

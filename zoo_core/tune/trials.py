@@ -238,7 +238,7 @@ def run_trials(work: Work) -> list[Trial]:
         suggestion, seconds = searcher.suggest(number, seen), work.checkpoint_seconds
         path = search.path.absolute()  # another process may work in another folder
         task = TrialJob(plan, number, suggestion, rivals, path, data, seconds, shown, display.warns)
-        resources = Resources(**plan.resources)
+        resources = Resources.of(plan.resources)
         return Piece(number, "zoo_core.tune.trials:run_trial", task, resources, plan.retries)
 
     for outcome in engine.run(pull, arrays, display.told):

@@ -111,6 +111,7 @@ def predict_many(
     check_format(out)
     if top < 1 or batch < 0 or workers < 1:
         raise UsageError("top, batch and workers must be at least 1")
+    how = {"resources": Resources.of(resources), "retries": retries}
     named_images(run, ())  # refuses an image in place of the model
     if join:
         return Predicted(out, *join_tables(out))
@@ -135,7 +136,6 @@ def predict_many(
             if workers == 1 and engine == "local":
                 work.fill()
             else:
-                how = {"resources": Resources(**(resources or {})), "retries": retries}
                 _fill_elsewhere(asked, work, open_engine(engine, workers, address), how)
         except FileNotFoundError:  # another command has written the table, and removed the store
             if not work.finished():
