@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from zoo_core.io.errors import UnknownName, UsageError
 from zoo_core.io.files import cache_dir
-from zoo_core.io.process import RETRIES
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import find_models, registry
@@ -144,7 +143,7 @@ def tune(
     engine: str = "local",
     address: str = "",
     resources: Mapping[str, float] | None = None,
-    retries: int = RETRIES,
+    retries: int = 3,
     storage: str | Path = "",
     device: str = "auto",
     name: str = "",
@@ -183,7 +182,7 @@ def sweep(
     engine: str = "local",
     address: str = "",
     resources: Mapping[str, float] | None = None,
-    retries: int = RETRIES,
+    retries: int = 3,
     storage: str | Path = "",
     device: str = "auto",
     name: str = "",
@@ -222,7 +221,7 @@ def compute_features(
     engine: str = "local",
     address: str = "",
     resources: Mapping[str, float] | None = None,
-    retries: int = RETRIES,
+    retries: int = 3,
 ) -> list[Path]:
     """Compute the features that a training of a frozen model would need; the files in the cache.
 

@@ -16,7 +16,6 @@ from click.core import ParameterSource
 
 from zoo_core.cli.output import note
 from zoo_core.io.errors import OptionError, UsageError, ZooError
-from zoo_core.io.process import RETRIES
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 Decorator = Callable[[Any], Any]
@@ -159,7 +158,7 @@ def engine_options(command: Any) -> Any:
         help="Resources of each trial or worker.",
     )  # fmt: skip
     retries = click.option(
-        "--retries", type=click.IntRange(0), default=RETRIES, show_default=True,
+        "--retries", type=click.IntRange(0), default=3, show_default=True,
         help="How often a trial, or worker, goes on elsewhere after its process died.",
     )  # fmt: skip
     return several(engine(address(resources(retries(command)))))

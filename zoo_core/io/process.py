@@ -43,7 +43,6 @@ class Interruption:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
-RETRIES = 3  # of a piece of work whose worker dies, unless somebody says otherwise
 LONGEST = 20  # digits of both numbers of a process
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of malloc.h
 LARGEST = 2**31 - 1  # what mallopt takes

@@ -15,7 +15,6 @@ from zoo_core.data.datasets import lasting, named_or
 from zoo_core.io.engine import Engine, Resources
 from zoo_core.io.errors import OptionError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
-from zoo_core.io.process import RETRIES
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.runs.run import FORMAT, SearchFolder
 from zoo_core.runs.summary import final_scores, number
@@ -43,7 +42,7 @@ class Terms:
     engine: str = "local"  # one of zoo list --engines
     address: str = ""  # of a cluster, for an engine that has one
     resources: Mapping[str, float] = field(default_factory=dict)  # of a trial: cpus, gpus, memory
-    retries: int = RETRIES  # of a trial whose worker dies
+    retries: int = 3  # of a trial whose worker dies
     storage: str = ""  # a folder that all workers reach, for the trials; "": that of the search
     device: str = "auto"
     train: bool = False  # the best one on everything, afterwards

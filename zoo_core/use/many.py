@@ -33,7 +33,7 @@ from zoo_core.io.documents import document_digest, read_document, write_document
 from zoo_core.io.engine import Engine, Resources, check_shared, fill_together
 from zoo_core.io.errors import DataError, Interrupted, UsageError, WeightsError, ZooError, os_errors
 from zoo_core.io.files import locked
-from zoo_core.io.process import RETRIES, Interruption
+from zoo_core.io.process import Interruption
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.registry import open_engine
 from zoo_core.use.load import capability, loaded
@@ -92,7 +92,7 @@ def predict_many(
     engine: str = "local",
     address: str = "",
     resources: Mapping[str, float] | None = None,
-    retries: int = RETRIES,
+    retries: int = 3,
     runs: Path | None = None,
 ) -> Predicted:
     """Predictions for all images of a dataset, as a .parquet, .csv or .jsonl file.
