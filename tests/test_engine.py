@@ -37,6 +37,15 @@ def die(given, arrays, report):
     os._exit(3)
 
 
+def die_at_first(given, arrays, report):
+    with open(given, "a+") as seen:  # noqa: PTH123
+        seen.write(".")
+        seen.flush()
+        if seen.tell() < 3:
+            os._exit(3)
+    return "went on"
+
+
 def hold(given, arrays, report):
     """Until it is told to end."""
     report("started")
@@ -137,6 +146,15 @@ def test_a_worker_that_dies_is_the_failure_of_its_piece_and_is_replaced():
     }
     assert ended[1].state == "failed" and isinstance(ended[1].value, WorkerDied)
     assert (ended[2].value, ended[3].value) == (8, 10)
+
+
+@pytest.mark.parametrize(("retries", "ended"), [(2, "done"), (1, "failed")])
+def test_a_piece_whose_worker_died_goes_on_in_another_as_often_as_it_may(tmp_path, retries, ended):
+    given = str(tmp_path / "seen")
+    waiting = [Piece(1, f"{HERE}:die_at_first", given, retries=retries)]
+    (outcome,) = Local(2).run(lambda: waiting.pop() if waiting else None)
+    assert outcome.state == ended
+    assert outcome.value == "went on" or isinstance(outcome.value, WorkerDied)
 
 
 def test_a_worker_that_died_while_it_was_idle_fails_one_piece_and_no_more():

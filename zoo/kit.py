@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from zoo_core.cli.options import PATH as PATH
     from zoo_core.cli.options import dataset_option as dataset_option
     from zoo_core.cli.options import device_option as device_option
+    from zoo_core.cli.options import engine_options as engine_options
     from zoo_core.cli.options import model_argument as model_argument
     from zoo_core.cli.options import output_option as output_option
     from zoo_core.cli.options import quiet_option as quiet_option

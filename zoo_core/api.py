@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo_core.io.errors import UnknownName, UsageError
+from zoo_core.io.files import cache_dir
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import find_models, registry
 
 if TYPE_CHECKING:
+    from zoo_core.train.display import Display
+    from zoo_core.train.job import Job
     from zoo_core.train.runner import Result
     from zoo_core.tune.tuning import SearchResult
 
@@ -139,6 +143,8 @@ def tune(
     engine: str = "local",
     address: str = "",
     resources: Mapping[str, float] | None = None,
+    retries: int = 3,
+    storage: str | Path = "",
     device: str = "auto",
     name: str = "",
     **changes: Any,
@@ -158,6 +164,7 @@ def tune(
         train=train, trials=trials, settings={**(settings or {}), **changes}, runs=runs,
         quiet=quiet, searcher=searcher, startup=startup, prune=prune, recipe=recipe,
         workers=workers, engine=engine, address=address, resources=resources or {}, device=device,
+        retries=retries, storage=storage,
     )  # fmt: skip
 
 
@@ -175,6 +182,8 @@ def sweep(
     engine: str = "local",
     address: str = "",
     resources: Mapping[str, float] | None = None,
+    retries: int = 3,
+    storage: str | Path = "",
     device: str = "auto",
     name: str = "",
     **changes: Any,
@@ -186,15 +195,18 @@ def sweep(
     return _search(
         kind="sweep", name=name, model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,
         settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, engine=engine,
-        address=address, resources=resources or {}, device=device,
+        address=address, resources=resources or {}, device=device, retries=retries, storage=storage,
     )  # fmt: skip
 
 
-def _search(*, kind: str, runs: str | Path | None, **asked: Any) -> SearchResult:
+def _search(
+    *, kind: str, runs: str | Path | None, storage: str | Path = "", **asked: Any
+) -> SearchResult:
     from zoo_core.tune.search import SearchSettings
     from zoo_core.tune.tuning import run_search
 
     where, command = Path(runs) if runs else None, f"zoo.{kind}(...)"
+    asked |= {"storage": str(Path(storage).absolute()) if storage else ""}
     return run_search(SearchSettings(kind=kind, runs=where, command=command, **asked))
 
 
@@ -205,21 +217,58 @@ def compute_features(
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
     quiet: bool = False,
+    workers: int = 1,
+    engine: str = "local",
+    address: str = "",
+    resources: Mapping[str, float] | None = None,
+    retries: int = 3,
 ) -> list[Path]:
     """Compute the features that a training of a frozen model would need; the files in the cache.
 
-    model, dataset, settings: as for `train`. Features in the cache are not computed again.
+    model, dataset, settings: as for `train`. Features in the cache are not computed again. workers,
+    engine, address, resources, retries: as for `tune`; workers on other machines share the cache.
     """
+    from zoo_core.data.datasets import lasting, named_or
+    from zoo_core.io.engine import Resources, fill_together
+    from zoo_core.spec.registry import open_engine
+    from zoo_core.train.display import open_display
+
+    if workers < 1:
+        raise UsageError("workers must be at least 1")
+    job = _job_of_features(open_display(quiet), model, dataset, settings, device)
+    if workers > 1 or engine != "local":
+        given = model, lasting(named_or(dataset, job.entry.dataset)), settings, device
+        train, test = job.dataset.train, job.dataset.test or ()
+        images = len(train) * len({"plain", *job.recipe.augment}) + len(test)
+        how = {"resources": Resources.of(resources), "retries": retries}
+        what = f"{__name__}:compute_piece", given, cache_dir("features") / "workers"
+        fill_together(open_engine(engine, workers, address), *what, how, "computing", images)
+    return list(job.trainer.prepare(job))
+
+
+def compute_piece(given: Any, arrays: Any, report: Callable[[int], None]) -> None:
+    """A piece of work of an engine: compute blocks of features until none is left."""
+    from zoo_core.io.engine import check_shared
+    from zoo_core.train.display import Reporting
+
+    what, mark = given
+    check_shared(mark)
+    os.environ["ZOO_CACHE"] = str(mark.parent.parent)  # of whoever waits
+    job = _job_of_features(Reporting(report), *what)
+    job.trainer.prepare(job)
+
+
+def _job_of_features(
+    display: Display, model: str, dataset: Any, settings: Mapping[str, Any] | None, device: str
+) -> Job:
     from zoo_core.data.datasets import named_or
     from zoo_core.spec.settings import choose_recipe, override
     from zoo_core.train.builder import build_job, open_data
-    from zoo_core.train.display import open_display
 
     entry = registry().models.get(model)
     if "backbone" not in entry.capabilities:
         able = [one.name for one in registry().models if "backbone" in one.capabilities]
         raise UsageError(f"model {model!r} has no frozen backbone", f"these do: {', '.join(able)}")
-    recipe, display = override(choose_recipe(entry, "default"), settings or {}), open_display(quiet)
+    recipe = override(choose_recipe(entry, "default"), settings or {})
     data, recipe = open_data(entry, recipe, named_or(dataset, entry.dataset), display.say)
-    job = build_job(entry, recipe, data, display, device=device)
-    return list(job.trainer.prepare(job))
+    return build_job(entry, recipe, data, display, device=device)

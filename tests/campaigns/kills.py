@@ -22,6 +22,7 @@ from campaigns import forks, scenes
 from campaigns.hub_process import HubProcess
 
 from zoo_core.io.files import file_digest
+from zoo_core.use import many
 
 Line = tuple[str, ...]
 SMALL: Line = ("--set", "data.train_size=64", "--set", "data.test_size=32")
@@ -66,6 +67,7 @@ class Scenario:
     weight: float = 1.0  # how often it is drawn
 
 
+MANY: Line = ("predict", "lenet_numpy.mnist", "photos", "--out", "out.csv", "--device", "cpu")
 PREDICT: Line = ("predict", "latest", "image.png", "--json")
 RESUME: Line = (
     "train",
@@ -148,6 +150,23 @@ SCENARIOS: dict[str, Scenario] = {
         must="model.safetensors",
         weight=0.7,
     ),
+    "predict many": Scenario(
+        (*MANY, "--batch", "4"),
+        after=((*MANY, "--batch", "4", "--json"),),
+        must="out.csv",
+        weight=2,
+    ),
+    "predict a part": Scenario(
+        (*MANY, "--batch", "4", "--part", "2/3"), must="out.part-2-of-3.csv", weight=2
+    ),
+    "predict with two workers": Scenario(
+        (*MANY, "--batch", "4", "--workers", "2"), must="out.csv", weight=0.1
+    ),
+    "features with two workers": Scenario(
+        ("features", "compute", *FROZEN, "--set", "data.train_size=900", "--workers", "2"),
+        must="cache/features/",
+        weight=0.1,
+    ),
     "features": Scenario(
         ("features", "compute", *FROZEN),
         after=(("features", "list"), ("features", "verify")),
@@ -225,6 +244,7 @@ class Kills:
     def __enter__(self) -> Kills:
         forks.prepare_process()
         forks.load_zoo(self.heavy)
+        many.BLOCKS = (8, 8)  # the few images are several blocks
         self._home = self.folder / "home"  # what every home begins as
         # Where all is played, one after the other: files that name it stay right when copied.
         self._stage = self.folder / "stage"

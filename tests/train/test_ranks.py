@@ -193,6 +193,8 @@ def test_whichever_process_is_killed_the_same_command_ends_with_the_same_bytes(
     killed = {**job, "runs": "killed"}
     kills = [{**killed, "kill": kill} for kill in ([0, 0], [2, 3], [0, 1], [1, 4])]
     kills[1]["resume"] = True  # the others are the same command again
+    drawn = np.random.default_rng(0).integers(3, size=(6, 2)).tolist()
+    kills += [{**killed, "kill": kill} for kill in drawn]
     done = {**job, "runs": "whole"}
     other = {**done, "settings": {**settings, "epochs": 3}, "fails": True}
     *_, last, whole, again, refused = train(tmp_path, *kills, killed, done, done, other)

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -17,6 +18,9 @@ from fixtures import kills
 from support import environment
 
 import zoo
+from zoo_core.io import locks
+from zoo_core.io.locks import lock_file
+from zoo_core.runs.run import Run
 from zoo_core.tune import trials
 from zoo_core.tune.search import Search, SearchSettings, decide
 from zoo_core.tune.tuning import run_search
@@ -276,8 +280,9 @@ def test_all_trials_failing_is_a_sentence(small):
                  optimizer="sgd", **small)  # fmt: skip
 
 
-def test_a_trial_that_ended_before_it_was_recorded_is_trained_again(small):
+def test_a_trial_that_ended_before_it_was_recorded_is_not_trained_again(small, monkeypatch):
     found = zoo.tune("mlp", "synthetic", trials=2, epochs=2, **small)
+    monkeypatch.setattr(trials, "execute", None)
     file = found.search.trials_file
     file.write_text(file.read_text().splitlines(keepends=True)[0])
     again = run_search(SearchSettings(resume=str(found.path), quiet=True))
@@ -314,6 +319,44 @@ def test_on_a_machine_that_does_not_see_the_search_a_trial_works_in_a_folder_of_
     assert trial.losses == found.trials[0].losses
     assert [line["epoch"] for line in lines] == [1, 2]
     assert not (found.path / "not-there").exists()
+
+
+def test_with_a_storage_the_trials_are_there_wherever_the_search_is(small, tmp_path):
+    with pytest.raises(zoo.ZooError, match="stored is not a folder on") as caught:
+        zoo.tune("mlp", "synthetic", trials=1, epochs=2, storage=tmp_path / "stored", **small)
+    assert "--storage FOLDER" in caught.value.hint
+    (tmp_path / "stored").mkdir()
+    found = zoo.tune("mlp", "synthetic", trials=1, epochs=2, storage=tmp_path / "stored", **small)
+    assert (tmp_path / "stored" / found.path.name / "trials" / "001" / "run.json").exists()
+    assert not (found.path / "trials").exists()
+
+
+def test_a_trial_waits_for_a_worker_that_was_given_up_and_has_not_ended(small, monkeypatch):
+    found = zoo.tune("mlp", "synthetic", trials=1, epochs=2, **small)
+    task, arrays = task_of(found.search, 2)
+    run, ended, waits, real = Run(found.path / "trials" / "002"), [], threading.Event(), lock_file
+    monkeypatch.setattr(locks, "MOMENT", 0)
+    told = lambda path, waiting: real(path, lambda: (waiting(), waits.set()))  # noqa: E731
+    run.path.mkdir()
+    work = threading.Thread(target=lambda: ended.append(trials.run_trial(task, arrays, print)))
+    with run.locked():
+        monkeypatch.setattr("zoo_core.runs.run.lock_file", told)
+        work.start()
+        assert waits.wait(60)
+    work.join()
+    assert [trial.status for trial in ended] == ["complete"]
+
+
+def test_pruning_and_patience_are_told_apart_by_the_lines_alone(small):
+    task, _ = task_of(zoo.tune("mlp", "synthetic", trials=1, epochs=1, prune=True, **small).search)
+    lines = [{"epoch": n, "validation_loss": loss} for n, loss in enumerate((2.0, 2.1, 2.2), 1)]
+    for patience, pruned in ((0, True), (2, False)):
+        recipe = dataclasses.replace(
+            task.plan.recipe, epochs=9, patience=patience, schedule="constant"
+        )
+        plan = dataclasses.replace(task.plan, recipe=recipe)
+        one = dataclasses.replace(task, plan=plan, rivals=((1.0, 0.5),))
+        assert one.record(lines, "").status == ("pruned" if pruned else "complete")
 
 
 def test_a_sweep_needs_a_folder_that_its_workers_see(small):

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -149,6 +150,62 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(photos, tmp_path, monke
     assert [rows.start for rows in seen] == [0, 8, 8, 16]
 
 
+@pytest.mark.parametrize("moment", ["write_table", "BlockStore.remove"])
+def test_killed_while_the_table_is_written_it_is_complete_the_next_time(
+    photos, tmp_path, monkeypatch, moment
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(f"zoo_core.use.many.{moment}", None)
+        with pytest.raises(TypeError):
+            zoo.predict_many(MODEL, photos, tmp_path / "out.csv", batch=4)
+    monkeypatch.setattr(many.Work, "_scored", None)
+    done = zoo.predict_many(MODEL, photos, tmp_path / "out.csv", batch=4)
+    assert (done.images, done.broken) == (21, 1)
+    assert [path.name for path in (tmp_path / ".out.csv.zoo").iterdir()] == ["done.json"]
+
+
+def test_of_two_commands_at_once_both_have_the_table_whoever_writes_it(
+    photos, tmp_path, monkeypatch
+):
+    scored, said, found = many.Work._scored, threading.Event(), []
+    ask = lambda: found.append(zoo.predict_many(MODEL, photos, tmp_path / "out.csv"))  # noqa: E731
+    other = threading.Thread(target=ask)
+
+    def last_block(self, rows):
+        if threading.current_thread() is not other:
+            said.set()
+            raise AssertionError("the other one has claimed it")
+        begun.set()
+        assert said.wait(60)
+        yield from scored(self, rows)
+
+    begun = threading.Event()
+    monkeypatch.setattr(many.Work, "_scored", last_block)
+    monkeypatch.setattr(many, "say", lambda sentence: said.set())
+    sleep = lambda seconds: other.join()  # noqa: E731
+    monkeypatch.setattr("zoo_core.io.blocks.time.sleep", sleep)
+    other.start()
+    assert begun.wait(60)
+    ask()
+    other.join()
+    assert len(found) == 2 and found[0] == found[1]
+
+
+def test_a_worker_that_does_not_see_the_folder_of_the_table_says_so(tmp_path):
+    with pytest.raises(zoo.ZooError, match="is not the folder of the command"):
+        many.fill_piece((None, tmp_path / "gone"), {}, print)
+
+
+def test_parts_with_other_columns_are_not_joined(photos, tmp_path):
+    for suffix in (".csv", ".parquet"):
+        out = tmp_path / f"out[1]{suffix}"
+        for part, top in (("1/2", 1), ("2/2", 2)):
+            zoo.predict_many(MODEL, photos, out, batch=4, part=part, top=top)
+        with pytest.raises(zoo.UsageError, match="part-2-of-2.* has other columns than"):
+            zoo.predict_many(MODEL, photos, out, join=True)
+        assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -156,6 +213,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(photos, tmp_path, monke
         (["photos", "--out", "out.csv", "--part", "4/3"], "part '4/3' does not name a part"),
         (["photos", "a", "--out", "out.csv"], "name one folder, table or dataset"),
         (["photos", "--out", "out.csv", "--strict"], "--strict has no meaning with --out"),
+        (["photos", "--out", "out.csv", "--resources", "gpu=1"], "has no option 'gpu'"),
         (["photos", "--part", "1/2"], "--part needs --out FILE"),
         (["photos", "--set", "image=x"], "--set needs --out FILE"),
         (["nothere", "--out", "out.csv"], "there is no dataset 'nothere'"),

@@ -143,7 +143,7 @@ def _amounts(ctx: click.Context, param: click.Parameter, value: str) -> dict[str
 
 
 def engine_options(command: Any) -> Any:
-    """`--workers`, `--engine`, `--address` and `--resources`: where many pieces of work run."""
+    """`--workers`, `--engine`, `--address`, `--resources` and `--retries`: where work runs."""
     several = click.option(
         "--workers", type=int, default=1, show_default=True,
         help="How many trials, or workers, run at a time.",
@@ -157,7 +157,18 @@ def engine_options(command: Any) -> Any:
         "--resources", default="", callback=_amounts, metavar="cpus=2,gpus=0.5,memory=4e9",
         help="Resources of each trial or worker.",
     )  # fmt: skip
-    return several(engine(address(resources(command))))
+    retries = click.option(
+        "--retries", type=click.IntRange(0), default=3, show_default=True,
+        help="How often a trial, or worker, goes on elsewhere after its process died.",
+    )  # fmt: skip
+    return several(engine(address(resources(retries(command)))))
+
+
+storage_option = click.option(
+    "--storage", type=PATH, metavar="FOLDER",
+    callback=lambda ctx, param, value: str(value.absolute()) if value else "",
+    help="Keep the trials here: a folder that the workers of all machines reach.",
+)  # fmt: skip
 
 
 def training_options(command: Any) -> Any:

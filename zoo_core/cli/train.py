@@ -18,6 +18,7 @@ from zoo_core.cli.options import (
     engine_options,
     model_argument,
     set_option,
+    storage_option,
     training_options,
 )
 from zoo_core.cli.output import Answer, command, echo, print_table
@@ -153,6 +154,7 @@ def trained(result: Result, reported: bool = False) -> Answer:
 @click.option("--train", is_flag=True,
               help="Then train with the best settings on all training images.")  # fmt: skip
 @engine_options
+@storage_option
 @click.option("--resume", default="", help="Continue this search: a path, a name or latest.")
 @training_options
 @click.pass_context
@@ -185,6 +187,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
 @click.option("--seed", type=int, help="As --set seed=N.")
 @set_option("Any other setting of all runs.")
 @engine_options
+@storage_option
 @click.option("--resume", default="", help="Continue this sweep: a path, a name or latest.")
 @training_options
 @click.pass_context

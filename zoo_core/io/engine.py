@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import platform
 import signal
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from multiprocessing import connection
 from pathlib import Path
@@ -20,7 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from zoo_core.io.errors import OptionError, ZooError
+from zoo_core.io.console import progress, warn
+from zoo_core.io.errors import OptionError, ZooError, check_names
 from zoo_core.io.files import temporary_folder
 from zoo_core.io.process import Interruption
 from zoo_core.io.targets import describe, resolve
@@ -41,6 +44,12 @@ class Resources:
             if not 0 <= amount < float("inf"):
                 raise OptionError(f"{name} must be a number of at least 0, not {amount}")
 
+    @classmethod
+    def of(cls, amounts: Mapping[str, float] | None) -> Resources:
+        """Those that somebody names."""
+        check_names("--resources", amounts or (), [spec.name for spec in fields(cls)])
+        return cls(**(amounts or {}))
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -54,6 +63,7 @@ class Piece:
     target: str  # of the function, "package.module:name"; its package is installed on all workers
     given: Any  # must be picklable; so must what is reported and returned
     resources: Resources = Resources()
+    retries: int = 0  # times that it starts again where its worker dies; it goes on from its files
 
 
 State = Literal["done", "failed"]
@@ -126,7 +136,7 @@ class Engine(ABC):
         pull: the next piece; None: none before another one has ended. The run is over when it gives
         None and nothing runs. told: gets what a piece reports.
         """
-        running = 0
+        running, deaths = 0, Counter[int | str]()
         self.start(arrays or {}, told)
         try:
             while True:
@@ -136,10 +146,44 @@ class Engine(ABC):
                 if not running:
                     return
                 for outcome in self.wait():
+                    piece, died = outcome.piece, isinstance(outcome.value, WorkerDied)
+                    if died and deaths[piece.key] < piece.retries:
+                        deaths[piece.key] += 1
+                        warn(f"{outcome.value}; another one goes on with its work")
+                        self.submit(piece)
+                        continue
                     running -= 1
                     yield outcome
         finally:
             self.stop()
+
+
+def fill_together(
+    engine: Engine, target: str, given: Any, beside: Path, how: Mapping[str, Any], what: str,
+    total: int,
+) -> None:  # fmt: skip
+    """Let all workers do the same piece: fill the block stores in the folder of `beside` together.
+
+    how: the `resources` and `retries` of each; what, total: of the progress that they report.
+    """
+    failed: list[BaseException] = []
+    engine.check()
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_folder(beside) as mark, progress(what, total) as advance:
+        pieces = iter([Piece(n, target, (given, mark), **how) for n in range(engine.workers)])
+        for outcome in engine.run(lambda: next(pieces, None), {}, lambda _, more: advance(more)):
+            if outcome.state == "failed":
+                failed.append(outcome.value)
+                warn(f"a worker stopped: {outcome.value}")
+    if len(failed) == engine.workers:
+        raise failed[0]
+
+
+def check_shared(mark: Path) -> None:
+    """On a worker: refuse to fill a folder of its own in place of that of whoever waits for it."""
+    if not mark.is_dir():
+        what = f"{mark.parent} of {platform.node()} is not the folder of the command"
+        raise ZooError(what, "workers on other machines need a folder that all machines share")
 
 
 # What the libraries that compute ask for their number of threads.

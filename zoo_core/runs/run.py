@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -73,14 +73,16 @@ class Directory:
         self.write(self.read() | changes)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
         """Only one process works in a directory; the second one is refused.
+
+        waiting: called in place of that; then the second one waits for the first.
 
         Take the lock first, then look at the status. Of processes that train together only the
         first one comes here. What the disk refuses within the block becomes a sentence.
         """
         try:
-            with lock_file(self.path / LOCK, self._refuse):
+            with lock_file(self.path / LOCK, waiting or self._refuse):
                 for left in find_leftovers(self.path):
                     left.remove()
                 yield

@@ -80,6 +80,18 @@ class Display:
         self.say(f"{label}: done in {duration(taken)}, {missing / taken:,.1f} images/s.")
 
 
+class Reporting(Display):
+    """Silent; tells somebody else how many images of a pass are done."""
+
+    def __init__(self, report: Callable[[int], None]) -> None:
+        super().__init__(quiet=True)
+        self._report = report
+
+    @contextmanager
+    def passing(self, label: str, total: int, missing: int) -> Iterator[Callable[[int], None]]:
+        yield self._report
+
+
 class Bars(Display):
     """Two bars, epochs and steps, with the running loss, the rate and the time left."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from zoo_core.data.datasets import lasting, named_or
 from zoo_core.io.engine import Engine, Resources
-from zoo_core.io.errors import OptionError, ZooError, check_names, did_you_mean
+from zoo_core.io.errors import OptionError, ZooError, did_you_mean
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.runs.run import FORMAT, SearchFolder
@@ -26,7 +26,8 @@ from zoo_core.train.job import honoured, trainer_of
 from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
 
 SEARCHERS = ("tpe", "random", "grid")
-CIRCUMSTANCES = ("engine", "address", "resources", "device")  # the results do not depend on them
+# The results do not depend on them.
+CIRCUMSTANCES = ("engine", "address", "resources", "retries", "storage", "device")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class Terms:
     engine: str = "local"  # one of zoo list --engines
     address: str = ""  # of a cluster, for an engine that has one
     resources: Mapping[str, float] = field(default_factory=dict)  # of a trial: cpus, gpus, memory
+    retries: int = 3  # of a trial whose worker dies
+    storage: str = ""  # a folder that all workers reach, for the trials; "": that of the search
     device: str = "auto"
     train: bool = False  # the best one on everything, afterwards
     kept: tuple[str, ...] = ()  # settings of the trials that hold for that training too
@@ -102,15 +105,14 @@ class SearchPlan(Terms):
     prune: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("trials", 1), ("workers", 1), ("startup", 0)):
+        for name, least in (("trials", 1), ("workers", 1), ("startup", 0), ("retries", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise OptionError(f"{name} must be a whole number of at least {least}, not {value}")
         if self.searcher not in SEARCHERS:
             known = " or ".join(SEARCHERS)
             raise OptionError(f"there is no searcher {self.searcher!r}", f"it is: {known}")
-        check_names("--resources", self.resources, [spec.name for spec in fields(Resources)])
-        Resources(**self.resources)
+        Resources.of(self.resources)
 
     @property
     def entry(self) -> ModelEntry:

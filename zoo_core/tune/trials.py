@@ -27,6 +27,7 @@ from zoo_core.train.builder import begin_run, build_job
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
 from zoo_core.train.job import Job
+from zoo_core.train.loop import Stopping
 from zoo_core.train.runner import completed, execute
 from zoo_core.tune.report import SearchDisplay
 from zoo_core.tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
@@ -98,7 +99,15 @@ class TrialJob:
             return cannot_catch_up(losses, self.rivals)
         return above_the_median(losses, self.rivals, planned)
 
-    def record(self, lines: Lines, error: str, pruned: bool) -> Trial:
+    def pruned(self, lines: Lines) -> bool:
+        """Whether a run with these lines was ended by pruning, and not by its patience."""
+        stopping = Stopping()
+        for line in lines:
+            if "validation_loss" in line:
+                stopping.saw(line["epoch"], line["validation_loss"], self.recipe.patience)
+        return not stopping.stopped and self.hopeless(lines)
+
+    def record(self, lines: Lines, error: str) -> Trial:
         """What the lines of its run say about it."""
         loss, epoch = best_epoch(lines)
         if self.plan.kind == "sweep" or self.recipe.schedule != "constant":
@@ -111,7 +120,7 @@ class TrialJob:
             number=self.number,
             parameters=dict(self.suggestion.parameters),
             source=self.suggestion.source,
-            status="failed" if error else "pruned" if pruned else "complete",
+            status="failed" if error else "pruned" if self.pruned(lines) else "complete",
             loss=None if error else loss,
             epoch=None if error else epoch,
             epochs=len(lines),
@@ -131,12 +140,17 @@ def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
     """Train and record, a failure too; what an engine runs. Reports the line of each epoch."""
     search, plan, data = Search(task.search), task.plan, with_arrays(task.data, arrays)
     place = f"trials/{task.number:03d}"
+    if plan.storage:
+        if not (storage := Path(plan.storage)).is_dir():
+            what = f"{storage} is not a folder on {platform.node()}"
+            raise ZooError(what, "make it, on a disk that all machines share: --storage FOLDER")
+        return _run_in(Run(storage / search.name / place), task, data, report)
     if search.settings_file.exists():
         return _run_in(Run(search.path / place), task, data, report)
     if plan.kind == "sweep":
         raise ZooError(
             f"{search.path} is not on the disk of {platform.node()}",
-            "keep the runs of a sweep on a disk that all machines share: --runs FOLDER",
+            "keep the runs of a sweep on a disk that all machines share: --storage FOLDER",
         )
     with temporary_folder() as folder:  # another machine
         return _run_in(Run(folder / search.name / place), task, data, report)
@@ -144,34 +158,31 @@ def run_trial(task: TrialJob, arrays: Arrays, report: Report) -> Trial:
 
 def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:
     plan, display = task.plan, task.display or Display(quiet=True, warns=task.warns)
-    pruned, error = False, ""
+    error = ""
 
     def give_up(lines: Lines) -> bool:
-        nonlocal pruned
         if lines:  # a run asks before its first epoch too
             report(lines[-1])
-        pruned = task.hopeless(lines)
-        return pruned
+        return task.hopeless(lines)
 
     run.path.mkdir(parents=True, exist_ok=True)
-    try:
-        with run.locked():
-            if completed(run):  # killed before it was recorded: once more, to the same end
-                run.metrics_file.unlink(missing_ok=True)
-                Checkpoints(run.checkpoints).clear()
-                run.settings_file.unlink()
-            runs, seconds = task.search.parent, task.checkpoint_seconds
-            how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
-            job = job_in(run, plan, task.recipe, data, display, **how)
-            execute(replace(job, give_up=give_up))
+    # Nobody else works on this search, but a worker that was given up may not have ended yet.
+    with run.locked(waiting=lambda: None):
+        try:
+            if not completed(run):  # else it was killed before it was recorded
+                runs, seconds = task.search.parent, task.checkpoint_seconds
+                how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
+                job = job_in(run, plan, task.recipe, data, display, **how)
+                execute(replace(job, give_up=give_up))
+            Checkpoints(run.checkpoints).clear()
             if plan.kind == "tune":  # nobody uses these weights, and twenty of them take room
                 run.model_file.unlink(missing_ok=True)
-    except Exception as problem:
-        if isinstance(problem, Interrupted | OSError) or isinstance(problem.__cause__, OSError):
-            raise  # a full disk is not the fault of the parameters
-        error = str(problem) if isinstance(problem, ZooError) else describe(problem)
-        Checkpoints(run.checkpoints).clear()
-    return task.record(run.metrics(), error, pruned)
+        except Exception as problem:
+            if isinstance(problem, Interrupted | OSError) or isinstance(problem.__cause__, OSError):
+                raise  # a full disk is not the fault of the parameters
+            error = str(problem) if isinstance(problem, ZooError) else describe(problem)
+            Checkpoints(run.checkpoints).clear()
+        return task.record(run.metrics(), error)
 
 
 def job_in(
@@ -227,8 +238,8 @@ def run_trials(work: Work) -> list[Trial]:
         suggestion, seconds = searcher.suggest(number, seen), work.checkpoint_seconds
         path = search.path.absolute()  # another process may work in another folder
         task = TrialJob(plan, number, suggestion, rivals, path, data, seconds, shown, display.warns)
-        resources = Resources(**plan.resources)
-        return Piece(number, "zoo_core.tune.trials:run_trial", task, resources)
+        resources = Resources.of(plan.resources)
+        return Piece(number, "zoo_core.tune.trials:run_trial", task, resources, plan.retries)
 
     for outcome in engine.run(pull, arrays, display.told):
         if isinstance(outcome.value, WorkerDied):

@@ -28,9 +28,9 @@ from zoo_core.data.preprocess import Preprocess
 from zoo_core.data.stores import Direct
 from zoo_core.io import tensors
 from zoo_core.io.blocks import BlockStore, Layout
-from zoo_core.io.console import progress, say, typed, warn
+from zoo_core.io.console import progress, say, typed
 from zoo_core.io.documents import document_digest, read_document, write_document
-from zoo_core.io.engine import Piece, Resources
+from zoo_core.io.engine import Engine, Resources, check_shared, fill_together
 from zoo_core.io.errors import DataError, Interrupted, UsageError, WeightsError, ZooError, os_errors
 from zoo_core.io.files import locked
 from zoo_core.io.process import Interruption
@@ -92,6 +92,7 @@ def predict_many(
     engine: str = "local",
     address: str = "",
     resources: Mapping[str, float] | None = None,
+    retries: int = 3,
     runs: Path | None = None,
 ) -> Predicted:
     """Predictions for all images of a dataset, as a .parquet, .csv or .jsonl file.
@@ -110,6 +111,7 @@ def predict_many(
     check_format(out)
     if top < 1 or batch < 0 or workers < 1:
         raise UsageError("top, batch and workers must be at least 1")
+    how = {"resources": Resources.of(resources), "retries": retries}
     named_images(run, ())  # refuses an image in place of the model
     if join:
         return Predicted(out, *join_tables(out))
@@ -124,41 +126,39 @@ def predict_many(
     )  # fmt: skip
     work = Work(asked)
     with os_errors(
-        f"{out} could not be written", ZooError, "free disk space; finished blocks are kept"
-    ):
+        f"{out} could not be written", ZooError, "choose a folder that this user may write to",
+        "free disk space, then: the same command continues; finished blocks are kept",
+    ):  # fmt: skip
         if done := work.finished():
             say(f"{out} is complete")
             return done
-        if workers == 1 and engine == "local":
-            work.fill()
-        else:
-            lasting(reference)  # or a sentence: other processes cannot open an object
-            _fill_elsewhere(asked, work, open_engine(engine, workers, address), resources or {})
+        try:
+            if workers == 1 and engine == "local":
+                work.fill()
+            else:
+                _fill_elsewhere(asked, work, open_engine(engine, workers, address), how)
+        except FileNotFoundError:  # another command has written the table, and removed the store
+            if not work.finished():
+                raise
         return work.finish()
 
 
-def fill_piece(given: Request, arrays: Any, report: Callable[[Any], None]) -> None:
+def fill_piece(given: tuple[Request, Path], arrays: Any, report: Callable[[Any], None]) -> None:
     """A piece of work of an engine: compute blocks until none is left."""
-    Work(given).fill(report)
+    asked, mark = given
+    check_shared(mark)
+    Work(asked).fill(report)
 
 
-def _fill_elsewhere(asked: Request, work: Work, engine: Any, resources: Mapping[str, Any]) -> None:
-    engine.check()
-    needs = Resources(**resources)
+def _fill_elsewhere(asked: Request, work: Work, engine: Engine, how: Mapping[str, Any]) -> None:
     asked = replace(
         asked, reference=lasting(asked.reference), out=asked.out.absolute(),
         runs=asked.runs and asked.runs.absolute(), block=work.store.block_rows,
     )  # fmt: skip
+    begun = work.store.progress()
+    left = begun.rows - begun.done if begun and begun.key == work.key else len(work.rows)
     target = f"{__name__}:fill_piece"
-    pieces = iter([Piece(n, target, asked, needs) for n in range(engine.workers)])
-    failed: list[BaseException] = []
-    with progress("predicting", len(work.rows)) as advance:
-        for outcome in engine.run(lambda: next(pieces, None), {}, lambda _, more: advance(more)):
-            if outcome.state == "failed":
-                failed.append(outcome.value)
-                warn(f"a worker stopped: {outcome.value}")
-    if len(failed) == engine.workers:
-        raise failed[0]
+    fill_together(engine, target, asked, asked.folder / "workers", how, "predicting", left)
 
 
 class Work:
@@ -216,6 +216,8 @@ class Work:
             made = "with other weights, images or options" if known else "by something else"
             what = f"{out} already exists and was made {made}"
             raise UsageError(what, f"choose another name, or delete it: {typed('rm', out)}")
+        if self.store.progress():
+            self.store.remove()  # a kill left it
         return Predicted(out, known["images"], known["broken"])
 
     def fill(self, told: Callable[[int], None] | None = None) -> None:
@@ -235,6 +237,8 @@ class Work:
             by_blocks=True,
         )
         with self.store.writing(layout, waiting) as writer:
+            if self.finished():  # meanwhile
+                return
             left = writer.progress.rows - writer.progress.done
             with Interruption() as interruption, progress("predicting", left) as advance:
                 for block in writer:
@@ -293,26 +297,29 @@ class Work:
         with locked(asked.out):
             if done := self.finished():
                 return done
-            file = self.store.open()
-            if file is None:
-                raise ZooError(
-                    f"{asked.out} is not complete: no worker could finish its images",
-                    "the same command continues",
-                )
-            with file:
-                header = tensors.read_header(file)
-                arrays = tensors.read_arrays(file, header, mapped=True)
-            scores = arrays["scores"].view("<f4")
-            embeddings = arrays["embeddings"].view("<f4") if self._width else None
-            broken = arrays["broken"][:, 0].astype(bool)
-            plain = self.answers.answer(self._row(scores[:1]), asked.top)
-            rows = self._rows(scores, embeddings, broken)
-            write_table(asked.out, rows, flat(plain), self._width)
-            count = len(self.rows) + len(self.left_out)
-            done = Predicted(asked.out, count, int(broken.sum()) + len(self.left_out))
-            told = {"key": self.key, "images": done.images, "broken": done.broken}
-            write_document(asked.folder / "done.json", {"format": FORMAT, **told})
-        self.store.remove()
+            done = self._write()
+            self.store.remove()
+        return done
+
+    def _write(self) -> Predicted:
+        asked, file = self.asked, self.store.open()
+        if file is None:
+            raise ZooError(
+                f"{asked.out} is not complete: no worker could finish its images",
+                "the same command continues",
+            )
+        with file:
+            arrays = tensors.read_arrays(file, tensors.read_header(file), mapped=True)
+        scores = arrays["scores"].view("<f4")
+        embeddings = arrays["embeddings"].view("<f4") if self._width else None
+        broken = arrays["broken"][:, 0].astype(bool)
+        plain = self.answers.answer(self._row(scores[:1]), asked.top)
+        count = len(self.rows) + len(self.left_out)
+        done = Predicted(asked.out, count, int(broken.sum()) + len(self.left_out))
+        told = {"key": self.key, "images": done.images, "broken": done.broken}
+        # Before the table: a table without it would be somebody else's.
+        write_document(asked.folder / "done.json", {"format": FORMAT, **told})
+        write_table(asked.out, self._rows(scores, embeddings, broken), flat(plain), self._width)
         return done
 
     def _row(self, scores: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -104,7 +105,7 @@ def part_name(path: Path, number: int, parts: int) -> Path:
 
 def join_tables(path: Path) -> tuple[int, int]:
     """Put the parts of a table together, in order; how many rows it has, and how many broken."""
-    beside = [*path.parent.glob(f"{path.stem}.part-*-of-*{path.suffix}")]
+    beside = [*path.parent.glob(f"{glob.escape(path.stem)}.part-*-of-*{path.suffix}")]
     counts = {int(found[2]) for one in beside if (found := PART.search(one.stem))}
     if len(counts) != 1:
         what = f"the parts of {path} come from {len(counts)} values of N" if counts else ""
@@ -123,11 +124,19 @@ def join_tables(path: Path) -> tuple[int, int]:
         return _join_lines(files, temporary, path.suffix == ".csv")
 
 
+def _refuse_other(one: Path, columns: list[str], other: Path, others: list[str]) -> None:
+    if columns != others:
+        what = f"{other.name} has other columns than {one.name}: it was made with other options"
+        raise UsageError(what, "make all parts with the same options")
+
+
 def _join_parquet(files: list[Path], temporary: Path) -> tuple[int, int]:
     _, parquet = _pyarrow()
     rows = broken = 0
-    with parquet.ParquetWriter(temporary, parquet.read_schema(files[0])) as writer:
+    schema = parquet.read_schema(files[0])
+    with parquet.ParquetWriter(temporary, schema) as writer:
         for file in files:
+            _refuse_other(files[0], schema.names, file, parquet.read_schema(file).names)
             for batch in parquet.ParquetFile(file).iter_batches(TOGETHER):
                 writer.write_batch(batch)
                 rows += batch.num_rows
@@ -137,14 +146,17 @@ def _join_parquet(files: list[Path], temporary: Path) -> tuple[int, int]:
 
 def _join_lines(files: list[Path], temporary: Path, titled: bool) -> tuple[int, int]:
     rows = broken = 0
+    titles: list[str] = []
     with temporary.open("w", encoding="utf-8", newline="") as joined:
         for number, file in enumerate(files):
             with file.open(encoding="utf-8", newline="") as opened:
                 if titled:
                     reader, writer = csv.reader(opened), csv.writer(joined)
-                    first = next(reader)
+                    first = next(reader, [])
                     if not number:
+                        titles = first
                         writer.writerow(first)
+                    _refuse_other(files[0], titles, file, first)
                     for cells in reader:
                         writer.writerow(cells)
                         rows, broken = rows + 1, broken + bool(cells[-1])

@@ -145,15 +145,14 @@ def remove(ids: tuple[str, ...], max_size: str) -> kit.Answer:
 @kit.model_argument
 @kit.dataset_option
 @kit.set_option("As for zoo train: model.NAME, preprocess.NAME, augment.")
+@kit.engine_options
 @kit.device_option
 @kit.quiet_option
-def compute(
-    model: str, dataset: str, assignments: tuple[str, ...], device: str, quiet: bool
-) -> kit.Answer:
+def compute(model: str, dataset: str, assignments: tuple[str, ...], **how: Any) -> kit.Answer:
     """Compute the features that a training of MODEL would need, and train nothing.
 
     Features in the cache are not computed again. After Ctrl-C or a kill, run the same command to
-    continue.
+    continue. Several workers, or commands on machines that share the cache, divide the images.
 
     Examples:
       zoo features compute efficientnet_lite0_finetune --dataset cifar10
@@ -162,7 +161,7 @@ def compute(
     if not model:
         raise click.UsageError("say which MODEL; zoo list shows them")
     settings = kit.parse_settings(assignments, zoo.info(model))
-    paths = zoo.compute_features(model, dataset, settings=settings, device=device, quiet=quiet)
+    paths = zoo.compute_features(model, dataset, settings=settings, **how)
     rows = [about(kit.FeatureFile(path)) for path in paths]
     lines = [f"{row['id']}  {row['dataset']} {row['split']} {row['view']}" for row in rows]
     return kit.Answer(rows, "\n".join(lines))

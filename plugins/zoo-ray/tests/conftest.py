@@ -2,4 +2,4 @@
 
 import importlib.util
 
-collect_ignore = [] if importlib.util.find_spec("zoo_ray") else ["test_ray.py"]
+collect_ignore_glob = [] if importlib.util.find_spec("zoo_ray") else ["test_*.py"]

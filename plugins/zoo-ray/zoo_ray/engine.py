@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import zoo
 from zoo import kit
 
 SECONDS = 10  # that a cluster has to answer
 LOOK = 0.5  # seconds between two looks at what was reported
+PATIENCE = 60  # seconds for pieces that are told to end: a training saves a checkpoint
+NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}  # ours, and those of Ray
 
 
 class RayEngine(zoo.Engine):
@@ -27,6 +32,7 @@ class RayEngine(zoo.Engine):
         self._ours = False  # whether this engine started or joined Ray, and so leaves it again
         self._tasks: dict[Any, zoo.Piece] = {}  # by Ray's reference
         self._ended: list[zoo.Outcome] = []
+        self._warned = False
 
     def check(self) -> None:
         """Start a Ray on this machine with as many workers as asked for, or join the cluster."""
@@ -56,23 +62,29 @@ class RayEngine(zoo.Engine):
 
     def start(self, arrays: Mapping[str, Any], told: Any) -> None:
         self.check()
-        self._told = told
+        self._told, self._kept = told, ExitStack()
+        if self._ours:  # Ray prints what happens to its nodes where a command prints its result
+            self._kept.enter_context(redirect_stdout(sys.stderr))
         self._arrays = ray.put(dict(arrays))
-        self._mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
+        # Here: any other machine may be taken away.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        post = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox)
+        self._mailbox = post.remote()
 
     def submit(self, piece: zoo.Piece) -> None:
         asked = asdict(piece.resources)
-        has = ray.cluster_resources()
-        for name, ours in (("cpus", "CPU"), ("gpus", "GPU"), ("memory", "memory")):
-            if asked[name] > (there := has.get(ours, 0)):
-                problem = f"it asks for {asked[name]:g} {name}, and the cluster has {there:g}"
+        if problem := self._lacks(asked):
+            if not self.address:
                 self._ended.append(zoo.Outcome(piece, "failed", zoo.OptionError(problem)))
                 return
+            if not self._warned:
+                kit.warn(f"{problem} now; waiting until one has, which an autoscaler may add")
+            self._warned = True
         task = ray.remote(work).options(
             num_cpus=asked["cpus"] or 1,
             num_gpus=asked["gpus"] or None,
             memory=asked["memory"] or None,
-            max_retries=0,  # whoever has the work decides what a failure means
+            max_retries=0,  # `run` decides that, for every engine
         )
         self._tasks[task.remote(piece, self._arrays, self._mailbox)] = piece
 
@@ -89,12 +101,29 @@ class RayEngine(zoo.Engine):
         return ended
 
     def stop(self) -> None:
-        for task in self._tasks:
-            ray.cancel(task, force=True)
+        tasks = [*self._tasks]
         self._tasks.clear()
-        if self._ours:
-            ray.shutdown()
-            self._ours = False
+        try:
+            for task in tasks:
+                ray.cancel(task)  # as Ctrl-C: a training saves what it has
+            if tasks:
+                ray.wait(tasks, num_returns=len(tasks), timeout=PATIENCE)
+        finally:
+            for task in tasks:
+                ray.cancel(task, force=True)
+            if self._ours:
+                ray.shutdown()
+                self._ours = False
+            self._kept.close()
+
+    def _lacks(self, asked: Mapping[str, float]) -> str:
+        """What no machine of the cluster has; "": one has it all."""
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        wanted = {name: amount for name, amount in asked.items() if amount}
+        if any(all(a <= one.get(NAMES[n], 0) for n, a in wanted.items()) for one in nodes):
+            return ""
+        words = " and ".join(f"{amount:g} {name}" for name, amount in wanted.items())
+        return f"a piece of work asks for {words}, and no machine of the cluster has that"
 
     def _end(self, task: Any) -> zoo.Outcome:
         piece = self._tasks.pop(task)
