@@ -240,7 +240,7 @@ def fit(
         assert learner.scored is not None and isinstance(learner.task, Supervised)
         gain = compare(learner.task, said, learner.scored, labels[held_out])
         facts |= {**vars(gain), "gain": gain.gain, "told": f"{how}: {gain}"}
-        if gain.gain <= 0:
+        if not gain.gain > 0:  # NaN is not better either
             facts["kept"] = "probe"
             remark = f"fine-tuning did not help; the head on the frozen backbone is kept: {gain}"
             return replace(
