@@ -28,6 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+import zoo_core.torch  # noqa: F401  # before torch: idle threads wait as in every command
+
+# isort: split
 import torch
 
 import zoo

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -213,10 +213,12 @@ class Finetuner(TorchLearner):
         fill(part, arrays, strict=False)
 
 
-def fit(job: Job, how: Finetuning, model: FrozenModel, probe: Fitted, said: np.ndarray) -> Fitted:
+def fit(
+    job: Job, how: Finetuning, model: FrozenModel, head: Callable[[], Fitted], said: np.ndarray
+) -> Fitted:
     """Train a model from its solved head on, and keep what is better on the validation images.
 
-    probe: the head by itself; said: its outputs for these images, (n, targets).
+    said: what it says of these images before, (n, targets); head: gives the head to keep instead.
     """
     unfreeze(model, how)
     most = batch_for(choose_device(job.device), job.preprocess.size)
@@ -238,11 +240,11 @@ def fit(job: Job, how: Finetuning, model: FrozenModel, probe: Fitted, said: np.n
         assert learner.scored is not None and isinstance(learner.task, Supervised)
         gain = compare(learner.task, said, learner.scored, labels[held_out])
         facts |= {**vars(gain), "gain": gain.gain, "told": f"{how}: {gain}"}
-        if gain.gain <= 0:
+        if not gain.gain > 0:  # NaN is not better either
             facts["kept"] = "probe"
             remark = f"fine-tuning did not help; the head on the frozen backbone is kept: {gain}"
             return replace(
-                fitted, tensors=probe.tensors, best_epoch=0, facts={"finetune": facts},
+                fitted, tensors=head().tensors, best_epoch=0, facts={"finetune": facts},
                 remarks=(*fitted.remarks, remark),
             )  # fmt: skip
         job.display.say(f"Fine-tuning helped: {gain}.")

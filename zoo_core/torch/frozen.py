@@ -26,6 +26,7 @@ from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import say, typed
 from zoo_core.io.errors import Interrupted, OptionError, signal_of
+from zoo_core.spec.answers import CLASSES
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, Description, TensorSpec
 from zoo_core.spec.recipe import PRECISIONS, Recipe
@@ -246,21 +247,32 @@ class FrozenTrainer(TorchTrainer):
         bytes.
         """
         # The test images wait until the end: what is kept by then is measured on them.
-        job = replace(job, dataset=replace(job.dataset, test=None))
+        whole, job = job.dataset, replace(job, dataset=replace(job.dataset, test=None))
         recipe = replace(job.recipe, **PROBE, task={**job.recipe.task, **finetune.OPTIONS})
         solving = replace(job, recipe=recipe, run=None, resume_from=None)
         features = self.features(replace(solving, run=job.run))
-        try:
-            probe = self._fit_head(replace(solving, display=Display(quiet=True)), features)
-        except Interrupted as error:
-            again = typed("zoo train --resume", job.run.path) if job.run else ""
-            raise Interrupted(str(error), again, signal_of(error)) from error
+
+        def solve(parts: tuple[np.ndarray, np.ndarray]) -> Fitted:
+            quiet = replace(solving, parts=parts, display=Display(quiet=True))
+            try:
+                return self._fit_head(quiet, features)
+            except Interrupted as error:
+                again = typed("zoo train --resume", job.run.path) if job.run else ""
+                raise Interrupted(str(error), again, signal_of(error)) from error
+
+        probe = solve(job.parts)
+
+        def kept_head() -> Fitted:
+            if not whole.test or whole.targets.kind == CLASSES:
+                return probe  # the validation images measure it, or decide its thresholds
+            return solve((np.sort(np.concatenate(job.parts)), job.parts[1][:0]))
+
         torch.manual_seed(recipe.seed)
         model = self.assemble(job.entry, job.config, probe.tensors)
         rows = torch.from_numpy(features["train"][0].array[job.parts[1]])
         with torch.inference_mode():
             said = model.head(rows.float()).numpy()
-        return finetune.fit(job, how, model, probe, said)
+        return finetune.fit(job, how, model, kept_head, said)
 
     def features(self, job: Job) -> dict[str, list[Features]]:
         """By split, the views of it; whatever of them is not in the cache is computed now."""

@@ -90,8 +90,11 @@ class TorchOps(Ops):
         form = torch.channels_last if self.channels_last else torch.contiguous_format
 
         def normalise(images: Tensor) -> Tensor:
-            planes = images.permute(0, 3, 1, 2).contiguous(memory_format=form).float()
-            return planes.mul_(scales).add_(biases)
+            planes = images.permute(0, 3, 1, 2)
+            if images.dtype == torch.uint8:  # brought into order while they are small
+                planes = planes.contiguous(memory_format=form).float()
+            # What was resized has its colours apart: there, arithmetic is three times as fast.
+            return (planes * scales).add_(biases).contiguous(memory_format=form)
 
         return normalise
 
@@ -146,8 +149,14 @@ class CpuOps(TorchOps):
     def normaliser(
         self, scale: np.ndarray, bias: np.ndarray, size: int
     ) -> Callable[[Tensor], Tensor]:
-        normalise = self.numpy.normaliser(scale, bias, size)
-        return lambda images: torch.from_numpy(normalise(images.numpy()))
+        of_bytes = self.numpy.normaliser(scale, bias, size)
+        of_floats = super().normaliser(scale, bias, size)
+
+        return lambda images: (
+            torch.from_numpy(of_bytes(images.numpy()))
+            if images.dtype == torch.uint8
+            else of_floats(images)
+        )
 
     def zoom(self, images: Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> Tensor:
         if images.dtype != torch.uint8:
