@@ -178,11 +178,10 @@ def explain_command(
 ) -> Answer:  # fmt: skip
     """Draw where in images a model found its answers, and check that it holds.
 
-    RUN is a path, a name in the runs folder, latest, or weights. An IMAGE is a file, a folder of
-    files, or an address (http or https). cam is Grad-CAM: gradients times feature maps; attention
+    RUN and IMAGE are as for zoo predict. cam is Grad-CAM: gradients times feature maps; attention
     is that of models that declare it; occlusion hides parts of the image in turn, and works with
-    any model. The plot shows each image, and the map over it. The sentence below says whether
-    hiding the marked places changes the answer more than hiding random places.
+    any model. The sentence below a plot says whether hiding the marked places changes the answer
+    more than hiding random places.
 
     Examples:
       zoo explain cnn cat.jpg

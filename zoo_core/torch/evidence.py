@@ -22,34 +22,28 @@ def evidence_of(model: nn.Module, images: Tensor, output: int) -> np.ndarray | N
     found: dict[int, Tensor] = {}
 
     def keep(module: nn.Module, inputs: tuple[Any, ...], given: Any) -> None:
-        if isinstance(given, Tensor) and given.requires_grad and _grid(given) is not None:
+        if isinstance(given, Tensor) and given.requires_grad and len(_grid(given)):
             found[id(given)] = given  # a Sequential gives the same tensor as its last module
 
-    hooks = [module.register_forward_hook(keep) for module in model.modules()]
+    hooks = [module.register_forward_hook(keep) for module in model.eval().modules()]
     like = next(model.parameters())
     try:
         with torch.enable_grad():
-            answer = model.eval()(images.to(like.device, like.dtype).requires_grad_())[0, output]
+            answer = model(images.to(like.device, like.dtype).requires_grad_())[0, output]
     finally:
         for hook in hooks:
             hook.remove()
-    if not found or not answer.requires_grad:
+    if not found:
         return None
     gradients = torch.autograd.grad(answer, list(found.values()), allow_unused=True)
-    maps: list[Tensor] = []
-    for tensor, gradient in zip(found.values(), gradients, strict=True):
-        if gradient is not None and gradient.any():
-            products = _grid(tensor.detach() * gradient)
-            assert products is not None
-            maps.append(products[0].sum(-1).float())
-    if not maps:
-        return None
-    same = [one for one in maps if one.shape == maps[-1].shape]
-    return torch.stack(same).sum(0).cpu().numpy()
+    both = zip(found.values(), gradients, strict=True)
+    maps = [_grid(t.detach() * g)[0].sum(-1) for t, g in both if g is not None and g.any()]
+    same = [one.float() for one in maps if one.shape == maps[-1].shape]
+    return torch.stack(same).sum(0).cpu().numpy() if maps else None
 
 
-def _grid(given: Tensor) -> Tensor | None:
-    """Maps as (B, side, side, C), whatever the order is, or tokens; None: something else."""
+def _grid(given: Tensor) -> Tensor:
+    """Maps as (B, side, side, C), whatever the order is, or tokens; otherwise empty."""
     if given.ndim == 4 and given.shape[2] == given.shape[3] >= LEAST:
         return given.permute(0, 2, 3, 1)
     if given.ndim == 4 and given.shape[1] == given.shape[2] >= LEAST:
@@ -58,4 +52,4 @@ def _grid(given: Tensor) -> Tensor | None:
         side = round(max(given.shape[1] - extra, 0) ** 0.5)
         if side >= LEAST and side**2 == given.shape[1] - extra:
             return given[:, extra:].reshape(len(given), side, side, -1)
-    return None
+    return given[:0]
