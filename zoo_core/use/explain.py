@@ -115,8 +115,7 @@ def explain(
     """
     if method and method not in METHODS:
         raise UsageError(f"there is no method {method!r}", f"there are {', '.join(METHODS)}")
-    named = named_images(run, several(images))
-    model = loaded(run, runs, device)
+    named, model = named_images(run, several(images)), loaded(run, runs, device)
     names = answers_of(model).targets.names
     if target and target not in names:
         hint = did_you_mean(target, names, f"it has: {', '.join(names[:20])}")
@@ -152,8 +151,8 @@ class Asked:
         """What the model says where the pixels of a mask (size, size) are hidden, one by one."""
         found = []
         for part in blocks(len(masks), min(EVALUATION_BATCH, self.preprocess.at_once)):
-            shown = np.stack([np.where(mask, self.veil, self.pixels) for mask in masks[part]])
-            batch = self._batch(shown)
+            shown = [np.where(mask, self.veil, self.pixels) for mask in masks[part]]
+            batch = self._batch(np.stack(shown))
             found.append(readable(self.model, self.framework, self.answers, batch))
         return np.concatenate(found)
 

@@ -102,9 +102,9 @@ def feature_map(
     if len(rows) < FEWEST:
         raise zoo.UsageError(f"a map needs at least {FEWEST} images, not {len(rows)}")
     places = places_of(_unit(_known(model, data, images, split, rows)))
-    one_class = images.labels is not None and images.labels.ndim == 1
-    labels = images.labels[rows] if one_class else np.zeros(len(rows), np.int64)
-    return FeatureMap(places, rows, labels, data.classes if one_class else ("images",))
+    if images.labels is None or images.labels.ndim > 1:  # no colour for each
+        return FeatureMap(places, rows, np.zeros(len(rows), np.int64), ("images",))
+    return FeatureMap(places, rows, images.labels[rows], data.classes)
 
 
 def _opened(
