@@ -33,7 +33,7 @@ def evidence_of(model: nn.Module, images: Tensor, output: int) -> np.ndarray | N
     finally:
         for hook in hooks:
             hook.remove()
-    if not found:
+    if not found or not answer.requires_grad:
         return None
     gradients = torch.autograd.grad(answer, list(found.values()), allow_unused=True)
     both = zip(found.values(), gradients, strict=True)

@@ -118,7 +118,7 @@ def explain(
     named, model = named_images(run, several(images)), loaded(run, runs, device)
     names = answers_of(model).targets.names
     if target and target not in names:
-        hint = did_you_mean(target, names, f"it has: {', '.join(names[:20])}")
+        hint = did_you_mean(str(target), names, f"it has: {', '.join(names[:20])}")
         raise UsageError(f"the model knows no {target!r}", hint)
     found = Explanations()
     with progress("explaining", len(named)) as advance:
