@@ -180,7 +180,7 @@ class Asked:
             found, used = np.asarray(maps)[:, 0].mean((0, 1)), "attention"
         if found is None:
             found, used = self._occlusion(), "occlusion"
-        return used, found / (np.abs(found).max() or 1.0)
+        return used, found / (max(found.max(), 0) or np.abs(found).max() or 1.0)
 
     def _occlusion(self) -> np.ndarray:
         """What the answer loses where a square around each cell is hidden."""
