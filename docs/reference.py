@@ -35,7 +35,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "check_data compute_features create disable_plugin enable_plugin evaluate "
+    "check_data compute_features create disable_plugin enable_plugin evaluate explain "
     "features_of generate info list_models list_weights load open_dataset predict "
     "predict_many pretrained_tensors resume sweep train tune"
 )
@@ -55,6 +55,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.data.ops": "MovePlan",
     "zoo_core.io.errors": "MissingDependency",
     "zoo_core.tune.tuning": "SearchResult",
+    "zoo_core.use.explain": "Explanation Explanations",
     "zoo_core.use.predict": "Prediction Predictions",
 }
 

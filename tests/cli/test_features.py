@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 import safetensors.numpy
-from features.parts import write_weights
+from features.parts import settings, write_weights
+from PIL import Image
+from zoo_frozen import alike
 
+import zoo
 from zoo_core.cli.main import main
 
 SMALL = ("--dataset", "synthetic", "--set", "data.train_size=300", "--set", "data.test_size=40",
@@ -90,6 +93,41 @@ def test_features_are_computed_listed_checked_exported_and_removed(compute, type
     assert [row["id"] for row in removed] == [train["id"]]
     typed("remove", test["id"][:4])
     assert json.loads(typed("list", "--json").out) == []
+
+
+def test_what_is_alike_is_found_from_the_cache_or_without_it(typed, tmp_path, monkeypatch):
+    weights = write_weights(tmp_path / "mine.safetensors", seed=1)
+    given = settings(weights, epochs=1, task={"finetune": "head"})
+    zoo.train("resnet18_features", "synthetic", settings=given, name="mine", quiet=True)
+    asked, compute = [], alike._features
+    monkeypatch.setattr(alike, "_features", lambda m, i: asked.append(len(i)) or compute(m, i))
+    data = zoo.open_dataset("synthetic", given["data"])
+    model, image = zoo.load("mine"), data.train.images[7]
+    found = alike.nearest(model, image, count=3, options=given["data"])
+    assert asked == [1]  # the image itself: the cache has all others
+    assert found.rows[0] == 7 and found.similarity[0] > 0.999
+    assert found.labels[0] == data.classes[data.train.labels[7]]
+    assert list(found.similarity) == sorted(found.similarity, reverse=True)
+    np.testing.assert_array_equal(found.images[0], image)
+    np.testing.assert_array_equal(found.images[1], image)
+
+    typed("remove", "--max-size", "0")
+    again = alike.nearest(model, image, count=3, options=given["data"])
+    assert sum(asked) == 1 + 1 + 200
+    np.testing.assert_array_equal(again.rows, found.rows)
+
+    Image.fromarray(image).save("one.png")
+    small = ("--dataset", "synthetic", "--set", "data.train_size=200", "--set", "data.test_size=50")
+    told = json.loads(typed("nearest", "mine", "one.png", *small, "--n", "3", "--json").out)
+    assert [row["row"] for row in told["nearest"]] == found.rows.tolist()
+    assert Image.open("nearest.png").width > 300
+    told = json.loads(typed("map", "mine", *small, "--n", "20", "--json").out)
+    assert len(told["places"]) == len(told["labels"]) == len(told["rows"]) == 20
+    np.testing.assert_array_equal(data.test.labels[told["rows"]], told["labels"])
+    assert (tmp_path / "map.png").exists()
+    folder = typed("nearest", "mine", ".", status=2).err
+    assert "is a folder, and the nearest are found for one image" in folder
+    assert "declares no features" in typed("map", "lenet_numpy", status=2).err
 
 
 def test_rows_that_look_the_same_say_what_differs(compute, typed, tmp_path):

@@ -193,7 +193,7 @@ def test_bytes_that_cannot_be_read_are_named_by_their_place(run):
 
 def test_an_image_in_place_of_the_model_is_noticed_before_anything_is_loaded(zoo_here, tmp_path):
     Image.new("L", (8, 8)).save(tmp_path / "cat.jpg")
-    for command in ("predict", "attention"):
+    for command in ("predict", "explain"):
         for image in ("cat.jpg", "CAT.JPEG", "https://example.org/cat"):
             done = zoo_here(command, image, "cnn", status=2)
             assert done.stderr == (

@@ -1,4 +1,4 @@
-"""zoo evaluate, predict and export: what one does with a trained model."""
+"""zoo evaluate, predict, explain and export: what one does with a trained model."""
 
 from __future__ import annotations
 
@@ -159,6 +159,43 @@ def predict_many_images(
     broken = f", {done.broken:,} of them cannot be read" * bool(done.broken)
     document = {"table": done.path, "images": done.images, "broken": done.broken}
     return Answer(document, f"{done.path}: {done.images:,} images{broken}", brief=str(done.path))
+
+
+@command()
+@run_argument
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
+@click.option("--method", type=click.Choice(["cam", "attention", "occlusion"]), default=None,
+              help="How; otherwise the first of these that the model has.")  # fmt: skip
+@click.option("--class", "target", default="", metavar="NAME",
+              help="Explain this class, not the most likely one; or this number.")  # fmt: skip
+@output_option(".png", ".pdf", ".svg", default="explain.png",
+               help="The plot to write: .png, .pdf or .svg.")  # fmt: skip
+@device_option
+@runs_option
+def explain_command(
+    run: str, images: tuple[str, ...], method: str | None, target: str, output: Path, device: str,
+    runs: Path | None,
+) -> Answer:  # fmt: skip
+    """Draw where in images a model found its answers, and check that it holds.
+
+    RUN and IMAGE are as for zoo predict. cam is Grad-CAM: gradients times feature maps; attention
+    is that of models that declare it; occlusion hides parts of the image in turn, and works with
+    any model. The sentence below a plot says whether hiding the marked places changes the answer
+    more than hiding random places.
+
+    Examples:
+      zoo explain cnn cat.jpg
+      zoo explain latest cat.jpg dog.jpg --class dog -o why.png
+      zoo explain latest cat.jpg --method occlusion --json
+    """
+    from zoo_core.use.explain import explain
+
+    found = explain(run, images, method=method or "", target=target, device=device, runs=runs)
+    pages = found.draw(output)
+    lines = [f"{one.image}: {one.answer}, by {one.method}. {one.sentence}" for one in found]
+    lines.append(f"Plot: {', '.join(map(str, pages))}")
+    document = {"plots": pages, "explanations": [one.to_dict() for one in found]}
+    return Answer(document, "\n".join(lines))
 
 
 @command()

@@ -14,6 +14,7 @@ COMMANDS = {
     "sweep": ("train", "Train a model with every combination of some settings."),
     "evaluate": ("use", "Measure a trained run: loss, accuracy and the other metrics of its task."),
     "predict": ("use", "Say what is in images: classes, or numbers."),
+    "explain": ("use", "Draw where in images a model found its answers, and check that it holds."),
     "report": ("runs", "Write the report of a run or a search again."),
     "compare": ("runs", "Compare runs in one table and one plot."),
     "runs": ("runs", "List the runs and searches, newest last."),

@@ -152,6 +152,14 @@ class Framework(ABC):
         Softmax makes probabilities of them: a model that has probabilities gives their logarithm.
         """
 
+    def evidence(self, model: Any, images: Any, output: int) -> np.ndarray | None:
+        """How much each place of one image adds to an output, for `zoo explain`: (rows, columns).
+
+        images: a batch of one image. None: the model has no feature maps, and is asked as a black
+        box.
+        """
+        return None
+
     def score_split(
         self, model: Any, preprocess: Any, dataset: Any, split: str
     ) -> tuple[np.ndarray, float] | None:

@@ -27,7 +27,6 @@ E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
-        "attention": "zoo-attention",
         "features": "zoo-frozen",
         "generate": "zoo-generate",
     },

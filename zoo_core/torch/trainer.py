@@ -27,6 +27,7 @@ from zoo_core.spec.answers import Answers, Figure, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import PRECISIONS, Recipe
+from zoo_core.torch.evidence import evidence_of
 from zoo_core.torch.learner import (
     TorchLearner,
     best_of,
@@ -210,6 +211,9 @@ class TorchTrainer(Trainer):
     ) -> Mapping[str, Any]:
         task = find_task(entry, targets)(model.eval(), recipe, targets)
         return task.plots(model, _batches(model, loader))
+
+    def evidence(self, model: nn.Module, images: Tensor, output: int) -> np.ndarray | None:
+        return evidence_of(model, images, output)
 
     @torch.inference_mode()
     def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:

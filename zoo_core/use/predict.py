@@ -83,13 +83,7 @@ def predict(
     """
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
-    if isinstance(images, str | Path | bytes | bytearray | memoryview) or hasattr(images, "read"):
-        several = False
-    elif hasattr(images, "ndim"):  # an array, which can be iterated even where it is one image
-        several = images.ndim == 4
-    else:
-        several = isinstance(images, Iterable)
-    named = named_images(run, list(images) if several else [images])
+    named = named_images(run, several(images))
     model = loaded(run, runs, device)
     framework, answers = framework_of(model.zoo.entry), answers_of(model)
     left_out: list[LeftOut] = []
@@ -121,6 +115,15 @@ def predict(
     if left_out:
         warn(f"{len(left_out):,} of {len(named):,} images are left out; {left_out[0].reason}")
     return predictions
+
+
+def several(images: Any) -> list[Any]:
+    """One image or several, as a list."""
+    if isinstance(images, str | Path | bytes | bytearray | memoryview) or hasattr(images, "read"):
+        return [images]
+    if hasattr(images, "ndim"):  # an array, which can be iterated even where it is one image
+        return list(images) if images.ndim == 4 else [images]
+    return list(images) if isinstance(images, Iterable) else [images]
 
 
 def answers_of(model: Any) -> Answers:

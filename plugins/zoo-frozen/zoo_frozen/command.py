@@ -1,4 +1,4 @@
-"""zoo features: what frozen backbones said about images, in the cache."""
+"""zoo features: what models say about images: the cache of frozen backbones, and what is alike."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ids_argument = click.argument("ids", nargs=-1, metavar="[ID...]", shell_complete
 
 @kit.group()
 def features_command() -> None:
-    """Show, compute and export the features of frozen backbones.
+    """Show, compute, export and compare features: what models say about images.
 
     A frozen backbone sees every image once; the cache keeps its features. ID is the first
     column of `zoo features list`, or the beginning of one.
@@ -185,6 +185,85 @@ def export(ids: tuple[str, ...], output: Path) -> kit.Answer:
     lines = [f"{name}  {' x '.join(map(str, shape))}" for name, shape in shapes.items()]
     lines.append(f"{output}  {kit.size(used)}")
     return kit.Answer({"file": output, "bytes": used, "arrays": shapes}, "\n".join(lines))
+
+
+@features_command.command("nearest")
+@kit.run_argument
+@click.argument("image", type=click.Path())
+@kit.dataset_option
+@click.option("--n", "count", type=click.IntRange(1, 1000), default=11, show_default=True,
+              help="Number of images.")  # fmt: skip
+@click.option("--split", type=click.Choice(["train", "test"]), default="train", show_default=True)
+@kit.set_option("An option of the data, such as data.image_size=64.")
+@kit.output_option(".png", ".webp", ".jpg", default="nearest.png",
+                   help="The sheet to write: .png, .webp or .jpg.")  # fmt: skip
+@kit.device_option
+@kit.runs_option
+def nearest_(
+    run: str, image: str, dataset: str, count: int, split: str, assignments: tuple[str, ...],
+    output: Path, device: str, runs: Path | None,
+) -> kit.Answer:  # fmt: skip
+    """Find the images of a dataset that a model finds most like IMAGE.
+
+    RUN is a run or weights of a model that has features. Features of frozen models that are in
+    the cache are not computed again; without --dataset, it is the dataset of the training.
+
+    Example:
+      zoo features nearest efficientnet_lite0_finetune cat.jpg --dataset cifar10
+    """
+    from zoo_frozen.alike import nearest
+
+    kit.named_images(run, [image])  # before anything is loaded
+    model = kit.loaded(run, runs, device)
+    options = kit.parse_settings(assignments, model.zoo.entry).get("data", {})
+    found = nearest(model, image, dataset, count=count, split=split, options=options)
+    pages = found.draw(output, f"Nearest to {Path(image).name}")
+    each = zip(found.rows.tolist(), found.labels, found.similarity.tolist(), strict=True)
+    rows = [{"row": row, "label": label, "similarity": round(s, 6)} for row, label, s in each]
+
+    def show() -> None:
+        kit.print_table(["#row", "label", "#similarity"], rows)
+        click.echo(f"Sheet: {', '.join(map(str, pages))}")
+
+    return kit.Answer({"image": image, "nearest": rows, "pages": pages}, show)
+
+
+@features_command.command("map")
+@kit.run_argument
+@kit.dataset_option
+@click.option("--n", "count", type=click.IntRange(10, 20_000), default=1000, show_default=True,
+              help="Number of images, at most.")  # fmt: skip
+@click.option("--split", type=click.Choice(["train", "test"]), default="test", show_default=True)
+@kit.set_option("An option of the data, such as data.image_size=64.")
+@kit.output_option(".png", ".pdf", ".svg", default="map.png",
+                   help="The plot to write: .png, .pdf or .svg.")  # fmt: skip
+@kit.device_option
+@kit.runs_option
+def map_(
+    run: str, dataset: str, count: int, split: str, assignments: tuple[str, ...], output: Path,
+    device: str, runs: Path | None,
+) -> kit.Answer:  # fmt: skip
+    """Draw the images of a dataset in the plane, near where a model finds them alike (t-SNE).
+
+    RUN and --dataset are as for zoo features nearest. Each class has a colour.
+
+    Example:
+      zoo features map efficientnet_lite0_finetune --dataset cifar10
+    """
+    from zoo_frozen.alike import feature_map
+
+    model = kit.loaded(run, runs, device)
+    options = kit.parse_settings(assignments, model.zoo.entry).get("data", {})
+    found = feature_map(model, dataset, count=count, split=split, options=options)
+    found.draw(output, f"{run}: {split} images of {dataset or 'its dataset'}")
+    document = {
+        "output": output,
+        "classes": found.classes,
+        "labels": found.labels.tolist(),
+        "rows": found.rows.tolist(),
+        "places": found.places.astype(float).round(4).tolist(),
+    }
+    return kit.Answer(document, f"Plot: {output}, {len(found.rows):,} images")
 
 
 def about(file: kit.FeatureFile) -> dict[str, Any]:

@@ -215,7 +215,7 @@ def test_codes_fill_a_square_and_leave_the_legend_outside(classes):
     places = rng.normal(size=(400, 2)) * (9, 3)
     colourings = {"true class": labels, "predicted class": labels[::-1]}
     names = [f"a rather long name {i}" for i in range(classes)]
-    figure = draw_codes(places, colourings, names)
+    figure = draw_codes(places, colourings, names, "t-SNE")
     figure.draw_without_rendering()
     for axes in figure.axes:
         box = axes.get_window_extent()

@@ -62,7 +62,7 @@ def places_of(codes: np.ndarray) -> np.ndarray:
 
 
 def draw_codes(
-    places: np.ndarray, colourings: Mapping[str, np.ndarray], classes: Sequence[str]
+    places: np.ndarray, colourings: Mapping[str, np.ndarray], classes: Sequence[str], title: str
 ) -> Any:
     """Points in the plane (n, 2), a square panel for each way to colour them by class."""
     from matplotlib.figure import Figure
@@ -77,7 +77,6 @@ def draw_codes(
     legend = math.ceil(len(names) / rows) * (0.3 + 0.009 * font * max(map(len, names), default=0))
     width, height = len(colourings) * (SIDE + 0.15) + legend, SIDE + 0.65
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
-    title = f"t-SNE of the codes of {len(places):,} images"
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=INK)
     panels = figure.subplots(1, len(colourings), squeeze=False)[0]
     middle = (places.max(0) + places.min(0)) / 2

@@ -144,7 +144,8 @@ class Autoencoding(zoo.Task):
         kinds = {"true class": labels, "predicted class": guesses}
         colourings = {name: np.concatenate(some)[:CODES] for name, some in kinds.items() if some}
         places = places_of(np.concatenate(codes)[:CODES])
-        return {**found, "codes": draw_codes(places, colourings, self.targets.names)}
+        title = f"t-SNE of the codes of {len(places):,} images"
+        return {**found, "codes": draw_codes(places, colourings, self.targets.names, title)}
 
     def remarks(self, lines: Sequence[Mapping[str, Any]]) -> list[str]:
         kl = lines[-1].get("train_kl") if lines else None

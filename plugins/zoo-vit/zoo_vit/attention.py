@@ -1,4 +1,4 @@
-"""What the class token looks at, for `zoo attention`."""
+"""What the class token looks at, for `zoo explain --method attention`."""
 
 from __future__ import annotations
 

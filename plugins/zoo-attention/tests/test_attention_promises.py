@@ -1,8 +1,0 @@
-import pytest
-
-from zoo.testing import checks_of
-
-
-@pytest.mark.parametrize("check", checks_of("attention"), ids=str)
-def test_it_keeps_its_promises(check):
-    check()

@@ -1,1 +1,0 @@
-"""Where the transformers of Zoo look."""
