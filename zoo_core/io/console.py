@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 # Of the figures of built-in tasks, for what does not say them; "%" is a share from 0 to 1.
 UNITS: Mapping[str, str] = dict.fromkeys(
-    ("accuracy", "balanced_accuracy", "top5", "f1", "map", "precision", "recall"), "%"
-)
+    (
+        "accuracy", "balanced_accuracy", "top5", "f1", "map", "precision", "recall", "macro_f1",
+        "auc", "ece", "aurc",
+    ), "%",
+)  # fmt: skip
 EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 
 # What a terminal obeys instead of showing it, what turns the order of letters around, and halves of

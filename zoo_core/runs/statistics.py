@@ -21,7 +21,6 @@ POWER = 0.8  # with which a test of so many images or seeds would find a differe
 NORMAL = NormalDist()
 Z = NORMAL.inv_cdf(1 - ALPHA / 2)  # standard errors on both sides of an interval
 DRAWS = 1000  # samples of a bootstrap
-WORK = 200_000_000  # images x classes x samples that a bootstrap looks at
 Interval = tuple[float, float]
 
 
@@ -159,29 +158,25 @@ def t_quantile(freedom: int) -> float:
     return high
 
 
-def draws(count: int, classes: int = 1) -> Iterator[np.ndarray]:
-    """How often each of `count` images is drawn: samples (so many, count), always the same.
-
-    classes: figures of so many cost so much more; of very many images there are fewer samples.
-    """
+def draws(count: int) -> Iterator[np.ndarray]:
+    """How often each of `count` images is drawn: samples (so many, count), always the same."""
     import numpy as np
 
-    samples = max(200, min(DRAWS, WORK // max(1, count * classes)))
     rng, at_once = np.random.default_rng(0), max(1, 500_000 // max(1, count))
-    for start in range(0, samples, at_once):
-        drawn = np.empty((min(at_once, samples - start), count), np.float32)
+    for start in range(0, DRAWS, at_once):
+        drawn = np.empty((min(at_once, DRAWS - start), count))
         for row in drawn:
             row[:] = np.bincount(rng.integers(0, count, count), minlength=count)
         yield drawn
 
 
 def gathered(
-    figures: Callable[[np.ndarray], Mapping[str, np.ndarray]], count: int, classes: int = 1
+    figures: Callable[[np.ndarray], Mapping[str, np.ndarray]], count: int
 ) -> dict[str, np.ndarray]:
     """Figures of all samples. figures: gives each one of samples (s, count) as (s,)."""
     import numpy as np
 
-    parts = [figures(drawn) for drawn in draws(count, classes)]
+    parts = [figures(drawn) for drawn in draws(count)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

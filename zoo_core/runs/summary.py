@@ -20,6 +20,7 @@ from zoo_core.runs.run import Directory, Run, SearchFolder
 SPLITS = ("train", "validation", "test")
 # Figures that runs without a word about them have.
 OLDER = {name: {"unit": unit, "better": "higher"} for name, unit in UNITS.items()}
+AT_THE_END = ("macro_f1", "auc", "ece", "aurc")  # figures of one class that epochs do not have
 QUIET = 600  # seconds without a written byte after which a running run may be a dead one
 
 Curves = dict[str, dict[str, tuple[list[int], list[float]]]]  # metric -> split -> epochs, values
@@ -114,7 +115,8 @@ def summarize(run: Run) -> Summary:
             figures={
                 name: found
                 for name, value in scores.items()
-                if name not in ("loss", "accuracy", "top5") and (found := number(value)) is not None
+                if name not in ("loss", "accuracy", "top5", "images")
+                and (found := number(value)) is not None
             },
             units={name: figure["unit"] for name, figure in known.items()},
             merit=merit,
@@ -191,7 +193,7 @@ def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
     for line in metrics:
         for key, value in line.items():
             split, _, metric = key.partition("_")
-            told = metric not in ("", "top5", "balanced_accuracy")
+            told = metric not in ("", "top5", "balanced_accuracy", *AT_THE_END)
             if split in SPLITS and told and isinstance(value, int | float):
                 epochs, values = curves.setdefault(metric, {}).setdefault(split, ([], []))
                 epochs.append(line["epoch"])

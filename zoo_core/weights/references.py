@@ -165,9 +165,14 @@ def of_run(run: Run, reference: str = "") -> Located:
             distribution=model["distribution"],
             data_options=document["recipe"].get("data", {}),
             task_options=document["recipe"].get("task", {}),
-            metrics={f"{split}_{n}": v for n, v in figures.items() if number(v) is not None},
+            metrics={
+                f"{split}_{n}": v
+                for n, v in figures.items()
+                if n != "images" and number(v) is not None
+            },
             sha256=str(result["model"]["sha256"]),
             bytes=int(result["model"]["bytes"]),
+            temperature=result.get("temperature") or 1.0,
             run=document,
             **told(
                 model=f"{model['plugin']}/{model['name']}",
