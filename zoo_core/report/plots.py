@@ -174,10 +174,10 @@ def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
         look.epoch_axes(axes, metric, shown, UNITS.get(metric, ""))
         look.label_ends(axes, ends)
     if dots:
-        _draw_cost(panels[-1], dots)
         for line, (colour, _) in zip(lines, map(look.line_style, range(len(lines))), strict=True):
             if line.interval and line.seconds is not None and line.accuracy is not None:
                 panels[-1].vlines(line.seconds, *line.interval, color=colour, linewidth=1)
+        _draw_cost(panels[-1], dots)
     look.save_figure(figure, path)
 
 
