@@ -5,6 +5,7 @@ Settings are checked before anything heavy is imported, so that mistakes come ba
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ from zoo_core.cli.options import (
 )
 from zoo_core.cli.output import Answer, command, echo, print_table
 from zoo_core.io.console import named, percent
+from zoo_core.io.errors import ZooError
+from zoo_core.io.process import be_portable
+from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.settings import (
     TrainingRequest,
@@ -36,7 +40,10 @@ if TYPE_CHECKING:
     from zoo_core.train.runner import Result
 
 # Options that are the same as --set NAME=VALUE, and those that do not change what is trained.
-SETTINGS = ("epochs", "lr", "patience", "seed", "subset", "validation_fraction", "init", "compile")
+SETTINGS = (
+    "epochs", "lr", "patience", "seed", "subset", "validation_fraction", "init", "compile",
+    "portable",
+)  # fmt: skip
 CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 
 
@@ -53,6 +60,8 @@ CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 @click.option("--resume", default="", shell_complete=complete_runs, help="Continue this run.")
 @click.option("--tune", is_flag=True, help="First search the learning rate; zoo tune has more.")
 @click.option("--compile", is_flag=True, default=None, help="As --set compile=true.")
+@click.option("--portable", is_flag=True, default=None,
+              help="Give the same bytes on any x86-64 processor with AVX2; slower.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Refuse a dataset with images that cannot be read.")
 @click.option("--no-report", is_flag=True, help="Write no report; zoo report does it later.")
 @training_options
@@ -79,6 +88,9 @@ def train_command(
     recipe, device, no_report = given["recipe"], given["device"], given["no_report"]
     if resume:
         refuse_settings(ctx, "run", "device", "no_report")
+        with suppress(ZooError):  # whatever is wrong with the run, `runner` says it
+            if Run.find(resume, how.get("runs")).read()["recipe"].get("portable"):
+                be_portable()
         from zoo_core.report.write import write_report
         from zoo_core.train import runner
 
@@ -93,7 +105,8 @@ def train_command(
     settings = merge(asked.settings, typed)
     if given["strict"]:
         settings = merge(settings, {"data": {"strict": True}})
-    override(choose_recipe(entry, recipe or "default"), settings)
+    if override(choose_recipe(entry, recipe or "default"), settings).portable:
+        be_portable()
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
     from zoo_core.train.builder import command_line
@@ -211,6 +224,8 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
     else:
         settings = parse_settings(assignments, entry_of(given["model"]))
         given["settings"] = both_ways(settings, typed)
+        if given["settings"].get("portable"):
+            be_portable()
     from zoo_core.train.builder import command_line
     from zoo_core.tune.report import settings_text, table_of
     from zoo_core.tune.search import SearchSettings
