@@ -18,6 +18,7 @@ from zoo_core.data.loader import Loader
 from zoo_core.io.console import duration
 from zoo_core.io.errors import OptionError
 from zoo_core.io.process import keep_freed_memory
+from zoo_core.runs.statistics import Z, paired
 from zoo_core.spec.answers import CLASS
 from zoo_core.spec.recipe import Recipe, number
 from zoo_core.torch.backbones import OPTION, FrozenModel
@@ -43,7 +44,6 @@ RANGE = number(0, 1, above=True)
 # Of `auto`: few epochs, because each is a pass and more, and the passes that they may cost at most.
 EPOCHS, DEAREST = 2, 3.0
 JUDGES = 50  # validation images: fewer cannot tell whether fine-tuning helped
-Z = 1.96  # standard errors on both sides of an interval of 95 %
 
 
 @dataclass(frozen=True)
@@ -324,13 +324,9 @@ def compare(task: Supervised, probe: np.ndarray, finetuned: np.ndarray, labels: 
     """Two sets of outputs (n, targets) for the same images."""
     if task.targets.kind == CLASS:
         before, after = ((given.argmax(1) == labels).astype(float) for given in (probe, finetuned))
-        won, lost, n = int((after > before).sum()), int((before > after).sum()), len(labels)
-        # Agresti and Min, 2005: half an image more in each of the four cells keeps the interval
-        # honest where few images changed.
-        centre = (won - lost) / (n + 2)
-        spread = math.sqrt(max(0.0, won + lost + 1 - (won - lost) ** 2 / (n + 2))) / (n + 2)
-        return Gain("accuracy", n, float(before.mean()), float(after.mean()),
-                    (centre - Z * spread, centre + Z * spread))  # fmt: skip
+        won, lost = int((after > before).sum()), int((before > after).sum())
+        found = paired(won, lost, len(labels)).interval
+        return Gain("accuracy", len(labels), float(before.mean()), float(after.mean()), found)
     wanted = torch.from_numpy(labels)
     losses = [task.loss(torch.from_numpy(o), wanted, "none").double().numpy()
               for o in (probe, finetuned)]  # fmt: skip
