@@ -25,7 +25,8 @@ TOLD = {  # section of run.json -> what of it a card tells; nothing that names a
     "dataset": ("train", "validation", "test", "digest"),
     "recipe": ("seed", "subset"),
     "environment": (
-        "device", "processor", "threads", "zoo-core", "python", "numpy", "torch", "torchvision",
+        "device", "processor", "processor_model", "processor_flags", "threads", "instructions",
+        "blas", "zoo-core", "python", "numpy", "torch", "torchvision",
     ),
     "result": ("epochs", "seconds", "cpu_seconds", "best_epoch", "stopped_early"),
 }  # fmt: skip
@@ -129,6 +130,7 @@ def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
     """What a reader has to know to believe the figures, the inconvenient parts too."""
     data, recipe, place = training["dataset"], training["recipe"], training["environment"]
     result, kept, subset = training["result"], data["validation"], recipe["subset"]
+    again = training.get("rederived", 0)
     early, best = result["stopped_early"], result["best_epoch"]
     versions = [f"{n} {place[n]}" for n in ("zoo-core", "python", "numpy", "torch") if n in place]
     last, passes = "; the weights are the last epoch's", f" for {result['epochs']} epoch(s)"
@@ -143,6 +145,7 @@ def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
         "It stopped early, when the validation loss no longer fell.": early,
         f"The best epoch of the validation loss was {best}.": best,
         "Its backbone was not trained; only the head on its features was.": frozen,
+        f"It was trained {again} more time(s), to the same bytes.": again,
         "It did not start from random weights but from trained ones.": training["init"],
     }
     sentences = [
