@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -11,9 +9,6 @@ from msgspec import structs
 
 from zoo_core.cli.options import PATH, complete_trained, training_options
 from zoo_core.cli.output import Answer, command
-from zoo_core.io.console import typed
-from zoo_core.io.errors import Interrupted, signal_of
-from zoo_core.io.process import ONE_THREAD, be_portable
 
 
 @command(json_help="Print the statement as JSON.")
@@ -37,26 +32,16 @@ def reproduce_command(
       zoo reproduce docs/results/fcn_numpy-mnist-default-seed0.json --statement all.jsonl
       zoo reproduce mlp.cifar10 --name again     start it, or go on with it
     """
-    from zoo_core.weights.records import read_record
+    from zoo_core.weights.records import compute_as, read_record
 
     found = read_record(record, runs)
-    if found.settings.get("portable"):
-        be_portable()
-    elif threads := found.environment.get("threads"):  # the rounding depends on their number
-        for variable in ONE_THREAD:
-            os.environ.setdefault(variable, str(threads))
+    compute_as(found)
     from zoo_core.publish.reproduce import reproduce, summary
     from zoo_core.train.builder import command_line
 
-    model = found.model.rpartition("/")[2]
-    name = name or f"{model}-again-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    try:
-        made = reproduce(
-            found, name=name, runs=runs, device="" if device == "auto" else device, quiet=quiet,
-            checkpoint_seconds=checkpoint_seconds, command=command_line(), statement=statement,
-        )  # fmt: skip
-    except Interrupted as error:
-        again = typed("zoo reproduce", record, "--name", name)
-        raise Interrupted(str(error), again, signal_of(error)) from error
+    made = reproduce(
+        found, name=name, runs=runs, device="" if device == "auto" else device, quiet=quiet,
+        checkpoint_seconds=checkpoint_seconds, command=command_line(), statement=statement,
+    )  # fmt: skip
     text = "\n".join(summary(made))
     return Answer(structs.asdict(made), text, failed=made.verdict == "differs", brief=made.verdict)

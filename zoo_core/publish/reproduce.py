@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import say
-from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.io.console import say, typed
+from zoo_core.io.errors import Interrupted, UsageError, ZooError, signal_of
 from zoo_core.io.tensors import read
 from zoo_core.publish.publish import converted
 from zoo_core.runs.run import Run, runs_root
@@ -35,7 +36,7 @@ ACCURACY = "test_accuracy"
 def reproduce(
     record: Record,
     *,
-    name: str,
+    name: str = "",
     runs: Path | None = None,
     device: str = "",
     quiet: bool = False,
@@ -45,8 +46,9 @@ def reproduce(
 ) -> Statement:
     """Train in the run directory `name`, compare, and keep the statement there.
 
-    statement: another file to add it to.
+    name: of a run that goes on if it has begun; "": a new one. statement: one more file to add to.
     """
+    name = name or f"{record.model.rpartition('/')[2]}-again-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     entry = find_model(record.model)
     recipe_name = record.recipe_name if record.recipe_name in entry.recipes else "default"
     recipe = override(choose_recipe(entry, recipe_name), record.settings)
@@ -61,12 +63,17 @@ def reproduce(
     different = differences(record.environment, environment(entry, device))
     for sentence in different or ["Nothing on record is different here."]:
         say(sentence)
-    result = runner.train(
-        record.model, record.dataset, recipe=recipe_name, settings=record.settings, device=device,
-        runs=runs, quiet=quiet, checkpoint_seconds=checkpoint_seconds, command=command, name=name,
-    )  # fmt: skip
-    made = _statement(record, result.run, different)
-    for path in (result.run.path / BESIDE, *([statement] if statement else ())):
+    try:
+        run = runner.train(
+            record.model, record.dataset, recipe=recipe_name, settings=record.settings, name=name,
+            device=device, runs=runs, quiet=quiet, checkpoint_seconds=checkpoint_seconds,
+            command=command,
+        ).run  # fmt: skip
+    except Interrupted as error:
+        again = typed("zoo reproduce", record.reference, "--name", name)
+        raise Interrupted(str(error), again, signal_of(error)) from error
+    made = _statement(record, run, different)
+    for path in (run.path / BESIDE, *([statement] if statement else ())):
         keep(path, made)
     return made
 
@@ -141,7 +148,7 @@ def _right(run: Run) -> np.ndarray | None:
 def _right_of_weights(record: Record, run: Run) -> np.ndarray | None:
     """The same of the weights on record, where they can be had; the run tells the images."""
     try:
-        weights = obtain(record.of)
+        weights = obtain(record.reference)
     except ZooError:
         return None  # a run.json alone, say: its figures are known
     if weights.sha256 != record.sha256:

@@ -5,6 +5,8 @@ Light on purpose: the record is read before anything imports NumPy.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +14,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from zoo_core.io.documents import read_document, read_json
+from zoo_core.io.documents import conform, read_document, read_json
 from zoo_core.io.errors import UsageError, ZooError
+from zoo_core.io.process import ONE_THREAD, be_portable
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import FORMAT, Run
 from zoo_core.runs.schema import Digest, Options, RunDocument, Text
@@ -28,6 +31,7 @@ from zoo_core.weights.manifest import Weights, packaged_file
 class Record:
     """A training on record: what decides it, and what it gave."""
 
+    reference: str  # as a person names it
     of: str
     model: str
     dataset: str
@@ -47,14 +51,23 @@ def read_record(reference: str, runs: Path | None = None) -> Record:
     """The record of published weights by name, of a run, or of a run.json alone."""
     path = Path(reference)
     if path.suffix == ".json":
-        return _of_run(path, Run(path.parent) if path.name == Run.document else None)
+        return _of_run(reference, path, Run(path.parent) if path.name == Run.document else None)
     if weights := published(reference):
-        return _of_weights(weights)
+        return _of_weights(reference, weights)
     run = Run.find_trained(reference, runs)
-    return _of_run(run.settings_file, run)
+    return _of_run(reference, run.settings_file, run)
 
 
-def _of_run(path: Path, run: Run | None) -> Record:
+def compute_as(record: Record) -> None:
+    """Let NumPy and torch, which read this when they are imported, compute as on record."""
+    if record.settings.get("portable"):
+        be_portable()
+    elif "numpy" not in sys.modules and (threads := record.environment.get("threads")):
+        for variable in ONE_THREAD:  # rounding depends on their number
+            os.environ.setdefault(variable, str(threads))
+
+
+def _of_run(reference: str, path: Path, run: Run | None) -> Record:
     try:
         document = read_document(path, FORMAT, RunDocument)
     except FileNotFoundError:
@@ -67,6 +80,7 @@ def _of_run(path: Path, run: Run | None) -> Record:
         result, data = document["result"], document["dataset"]
         split, figures = final_scores(result, ())
         return Record(
+            reference=reference,
             of=document.get("name") or path.stem,
             model=request.model,
             dataset=request.dataset,
@@ -100,7 +114,7 @@ class Beside(Struct):
     states: Annotated[list[Digest], Meta(max_length=1_000_000)] = []
 
 
-def _of_weights(weights: Weights) -> Record:
+def _of_weights(reference: str, weights: Weights) -> Record:
     if weights.recipe.get("init"):
         what = f"{weights.name} began from trained weights that its record does not name"
         raise UsageError(what, "a run.json names them: zoo reproduce RUN")
@@ -117,8 +131,9 @@ def _of_weights(weights: Weights) -> Record:
     if path and (beside := path.with_suffix(".json")).exists():
         import msgspec
 
-        told = msgspec.convert(read_json(beside), Beside)
+        told = msgspec.convert(conform(read_json(beside), Beside, str(beside)), Beside)
     return Record(
+        reference=reference,
         of=weights.name,
         model=f"{weights.plugin}/{weights.model}",
         dataset=weights.dataset,
