@@ -173,7 +173,7 @@ def without_local(command: str) -> str:
     """The command line without options that change no result."""
     words, kept = iter(shlex.split(command)), []
     for word in words:
-        if word == "--runs":
+        if word in ("--runs", "--name"):
             next(words, None)
         elif word not in ("--no-report", "--quiet", "--json"):
             kept.append(word)
