@@ -37,7 +37,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
 FUNCTIONS = (
     "check_data compute_features create disable_plugin enable_plugin evaluate explain "
     "features_of generate info list_models list_weights load open_dataset predict "
-    "predict_many pretrained_tensors resume sweep train tune"
+    "predict_many pretrained_tensors reproduce resume sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"
@@ -57,6 +57,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.tune.tuning": "SearchResult",
     "zoo_core.use.explain": "Explanation Explanations",
     "zoo_core.use.predict": "Prediction Predictions",
+    "zoo_core.weights.statements": "Statement",
 }
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zoo_core.api import create as create
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
+    from zoo_core.api import reproduce as reproduce
     from zoo_core.api import resume as resume
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zoo_core.train.job import Job
     from zoo_core.train.runner import Result
     from zoo_core.tune.tuning import SearchResult
+    from zoo_core.weights.statements import Statement
 
 
 def list_models(
@@ -132,6 +133,36 @@ def resume(
     from zoo_core.train import runner
 
     return runner.resume(str(run), runs=where, quiet=quiet, report=write_report, dataset=dataset)
+
+
+def reproduce(
+    record: str | Path,
+    *,
+    name: str = "",
+    runs: str | Path | None = None,
+    device: str = "",
+    quiet: bool = False,
+    statement: str | Path | None = None,
+) -> Statement:
+    """Train published weights or a run once more, and compare: what `zoo reproduce` prints.
+
+        zoo.reproduce("mlp.cifar10").verdict     # "bytes" where the same bytes came out
+
+    record: a name of `zoo list --weights`, a run, or a run.json. name: of the new run's folder; the
+    same call goes on with one that was stopped. statement: a file to add the result to. What was
+    trained with portable=True needs a process that has not imported NumPy yet, as the command has.
+    """
+    from zoo_core.weights.records import compute_as, read_record
+
+    where = Path(runs) if runs else None
+    found = read_record(str(record), where)
+    compute_as(found)
+    from zoo_core.publish.reproduce import reproduce as again
+
+    return again(
+        found, name=name, runs=where, device=device, quiet=quiet, command="zoo.reproduce(...)",
+        statement=Path(statement) if statement else None,
+    )  # fmt: skip
 
 
 def tune(

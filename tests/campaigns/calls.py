@@ -32,9 +32,10 @@ CODES = (0, 1, 2, 130)
 TEMPORARY = ("/tmp/", "/var/tmp/", "/usr/tmp/")
 ESCAPES = ("\x1b", "\x07", "\x9b", "\u202e", "\x08")
 
-LONG = {("train",), ("tune",), ("sweep",), ("tensorboard",), ("features", "compute"), ("publish",)}
+LONG = {("train",), ("tune",), ("sweep",), ("tensorboard",), ("features", "compute"), ("publish",),
+        ("reproduce",)}  # fmt: skip
 RARE = {("doctor",): 0.03, ("plugin", "check"): 0.2, ("export",): 0.3, ("tensorboard",): 0.1,
-        ("tune",): 0.5, ("compare",): 0.5, ("report",): 0.3}  # fmt: skip
+        ("tune",): 0.5, ("compare",): 0.5, ("report",): 0.3, ("reproduce",): 0.2}  # fmt: skip
 
 
 @dataclass(frozen=True)

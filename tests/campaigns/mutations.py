@@ -46,6 +46,7 @@ from zoo_core.io.blocks import BlockStore  # noqa: E402
 from zoo_core.io.console import UNPRINTABLE, plain  # noqa: E402
 from zoo_core.io.documents import document_digest  # noqa: E402
 from zoo_core.io.tensors import to_bytes  # noqa: E402
+from zoo_core.publish.reproduce import summary  # noqa: E402
 from zoo_core.runs.compare import compare, row_of  # noqa: E402
 from zoo_core.runs.run import Run  # noqa: E402
 from zoo_core.runs.summary import curves_of, summarize_any  # noqa: E402
@@ -55,7 +56,9 @@ from zoo_core.train.runner import resume, train  # noqa: E402
 from zoo_core.tune.search import Search, SearchFolder  # noqa: E402
 from zoo_core.use.load import load_model  # noqa: E402
 from zoo_core.weights.manifest import Manifest, Weights, parse  # noqa: E402
+from zoo_core.weights.records import read_record  # noqa: E402
 from zoo_core.weights.references import obtain  # noqa: E402
+from zoo_core.weights.statements import Statement, statements  # noqa: E402
 from zoo_core.weights.verify import Located, check, read_tensors  # noqa: E402
 
 CASES = Path(__file__).parent / "cases"
@@ -285,6 +288,17 @@ def a_run() -> dict[str, bytes]:
         return files | {"checkpoint": packed(*pair)}
 
 
+def a_statement() -> bytes:
+    one = Statement(
+        of="mlp.cifar10", verdict="interval", sha256="0" * 64, found="1" * 64, dtype="float16",
+        run="again", created="2026-11-18T20:41:36+00:00", trained="2" * 64, epochs=13,
+        different=["threads was 1 and is now 2"], first_epoch=2, test="McNemar, mid-p", p=0.4,
+        figures={"test_accuracy": (0.59, 0.6), "test_loss": (1.2, None)}, interval=(-0.01, 0.02),
+        dataset="3" * 64, recipe={"epochs": 13}, environment={"processor_flags": ["avx"]},
+    )  # fmt: skip
+    return msgspec.json.encode(one) + b"\n"
+
+
 @functools.cache
 def a_search() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
@@ -434,6 +448,8 @@ def in_run(folder: Path, **files: bytes) -> Run:
 def run_judge(data: bytes, folder: Path) -> None:
     run = in_run(folder, **{"run.json": data})
     look_at(run)
+    with contextlib.suppress(zoo.ZooError):
+        shown(read_record(str(run.settings_file)))
     rare = zlib.crc32(data) % 8  # the rest takes ten times as long
     with contextlib.suppress(zoo.ZooError):
         if rare < 2:
@@ -442,6 +458,13 @@ def run_judge(data: bytes, folder: Path) -> None:
     with contextlib.suppress(zoo.ZooError), mock.patch("zoo_core.train.runner.execute"):
         if rare == 0:  # up to the training
             resume(str(run.path), quiet=True)
+
+
+def statements_judge(data: bytes, folder: Path) -> None:
+    written(folder, "statements.jsonl", data)
+    for one in statements(folder / "statements.jsonl"):
+        shown(one)
+        shown(*summary(one))
 
 
 def look_at(run: Run) -> None:
@@ -577,6 +600,7 @@ _KINDS = {
     "checkpoint": Kind(_checkpoint, checkpoint_judge),
     "run": Kind(lambda rng: mutated_json(rng, a_run()["run.json"], 2), run_judge),
     "metrics": Kind(lambda rng: mutated_lines(rng, a_run()["metrics.jsonl"]), metrics_judge),
+    "statements": Kind(lambda rng: mutated_lines(rng, a_statement()), statements_judge),
     "search": Kind(_search, search_judge),
     "store": Kind(_store, store_judge),
     "table": Kind(_table, table_judge),

@@ -18,6 +18,7 @@ from typing import Any
 
 from fixtures import kills
 
+from zoo_core.runs.run import Run
 from zoo_core.spec.registry import registry
 from zoo_core.train import runner as training
 from zoo_core.train.job import trainer_of
@@ -63,9 +64,11 @@ def main(folder: Path, count: int, seed: int, model: str, seconds: float, settin
     print(json.dumps({"whole": digest(whole), "killed": digest(killed), "events": events}))
 
 
-def digest(runs: Path) -> str:
+def digest(runs: Path) -> list[str]:
+    """Of the weights, then after each epoch."""
     (model_file,) = runs.glob("*/model.safetensors")
-    return hashlib.sha256(model_file.read_bytes()).hexdigest()
+    states = [line["state"] for line in Run(model_file.parent).metrics()]
+    return [hashlib.sha256(model_file.read_bytes()).hexdigest(), *states]
 
 
 if __name__ == "__main__":

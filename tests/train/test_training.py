@@ -36,7 +36,7 @@ def test_it_learns(make_job, small_cnn):
     assert lines[-1]["test_accuracy"] > 0.6
     assert set(lines[0]) == {
         "epoch", "step", "lr", "train_loss", "train_accuracy", "test_loss", "test_accuracy",
-        "test_top5", "seconds", "images_per_second",
+        "test_top5", "seconds", "images_per_second", "state",
     }  # fmt: skip
 
 

@@ -180,8 +180,7 @@ def trained(name: str, runs: Path | None) -> tuple[dict[str, Any], ModelEntry | 
     """What is known of weights or of a run, and its model, where that is installed."""
     from zoo_core.runs.run import Run
     from zoo_core.runs.summary import summarize
-    from zoo_core.weights.listing import facts_of
-    from zoo_core.weights.references import published
+    from zoo_core.weights.listing import facts_of, published
 
     if weights := published(name):
         facts, model = facts_of(weights), f"{weights.plugin}/{weights.model}"

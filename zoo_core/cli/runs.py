@@ -359,7 +359,8 @@ def show_comparison(one: Comparison) -> None:
 def row_for(reference: str, runs: Path | None) -> Row | None:
     """A run, or what a manifest says about weights; None: what is there is not a run."""
     from zoo_core.spec.registry import registry
-    from zoo_core.weights.references import entry_beside, locate, published
+    from zoo_core.weights.listing import published
+    from zoo_core.weights.references import entry_beside, locate
 
     weights = published(reference)
     if weights is None and reference.endswith(".safetensors"):

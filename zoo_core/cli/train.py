@@ -5,6 +5,7 @@ Settings are checked before anything heavy is imported, so that mistakes come ba
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ from zoo_core.cli.options import (
 )
 from zoo_core.cli.output import Answer, command, echo, print_table
 from zoo_core.io.console import named, percent
+from zoo_core.io.errors import ZooError
+from zoo_core.io.process import be_portable
+from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.settings import (
     TrainingRequest,
@@ -37,7 +41,10 @@ if TYPE_CHECKING:
     from zoo_core.train.runner import Result
 
 # Options that are the same as --set NAME=VALUE, and those that do not change what is trained.
-SETTINGS = ("epochs", "lr", "patience", "seed", "subset", "validation_fraction", "init", "compile")
+SETTINGS = (
+    "epochs", "lr", "patience", "seed", "subset", "validation_fraction", "init", "compile",
+    "portable",
+)  # fmt: skip
 CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 
 
@@ -57,6 +64,8 @@ CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 @click.option("--resume", default="", shell_complete=complete_runs, help="Continue this run.")
 @click.option("--tune", is_flag=True, help="First search the learning rate; zoo tune has more.")
 @click.option("--compile", is_flag=True, default=None, help="As --set compile=true.")
+@click.option("--portable", is_flag=True, default=None,
+              help="Give the same bytes on any x86-64 processor with AVX2; slower.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Refuse a dataset with images that cannot be read.")
 @click.option("--no-report", is_flag=True, help="Write no report; zoo report does it later.")
 @training_options
@@ -84,6 +93,9 @@ def train_command(
     recipe, device, no_report = given["recipe"], given["device"], given["no_report"]
     if resume:
         refuse_settings(ctx, "run", "device", "no_report")
+        with suppress(ZooError):  # whatever is wrong with the run, `runner` says it
+            if Run.find(resume, how.get("runs")).read()["recipe"].get("portable"):
+                be_portable()
         from zoo_core.report.write import write_report
         from zoo_core.train import runner
 
@@ -99,15 +111,17 @@ def train_command(
     settings = merge(asked.settings, typed)
     if given["strict"]:
         settings = merge(settings, {"data": {"strict": True}})
-    first = override(choose_recipe(entry, recipe or "default"), settings).seed
+    chosen = override(choose_recipe(entry, recipe or "default"), settings)
     if seeds and seeds > 1:
         if given["tune"]:
             raise click.UsageError("--tune and --seeds are two steps: search first, then train")
         settings = {name: value for name, value in settings.items() if name != "seed"}
         again = {"name": given["name"], "device": device, "report": not no_report, **how}
-        space = {"seed": list(range(first, first + seeds))}
+        space = {"seed": list(range(chosen.seed, chosen.seed + seeds))}
         return searched("sweep", model=model, dataset=dataset, recipe=recipe, settings=settings,
                         space=space, **again)  # fmt: skip
+    if chosen.portable:
+        be_portable()
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
     from zoo_core.train.builder import command_line
@@ -233,6 +247,8 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
 
 
 def searched(kind: str, **given: Any) -> Answer:
+    if (given.get("settings") or {}).get("portable"):
+        be_portable()
     from zoo_core.train.builder import command_line
     from zoo_core.tune.report import remarks_of, settings_text, table_of
     from zoo_core.tune.search import SearchSettings

@@ -34,11 +34,12 @@ def list_weights(text: str, **filters: str) -> Answer:
         for row in rows:
             row["size"] = size(row["bytes"]) + " + backbone" * bool(row["backbone"])
             needs = row["distribution"] if row["install"] else None
+            row["re-derived"] = f"{row['rederived']}x" if row["rederived"] else None
             row |= {"score": score(row["metrics"]), "needs": needs}
             row["name"] = row["name" if place else "reference"]
-        columns = ["name", "dataset", "#parameters", "#size", "#score", "here", "needs"]
-        columns += ["reference"] * place
-        print_table(columns, rows, spare=("here", "dataset"), empty=empty)
+        columns = ["name", "dataset", "#parameters", "#size", "#score", "re-derived", "here"]
+        columns += ["needs", *["reference"] * place]
+        print_table(columns, rows, spare=("here", "re-derived", "dataset"), empty=empty)
 
     return Answer(rows, show)
 
@@ -160,7 +161,7 @@ def remove_command(names: tuple[str, ...], forget: bool) -> None:
       zoo remove cnn.cifar10
       zoo remove --forget cnn.mine      also remove it from your manifest
     """
-    from zoo_core.weights.references import published
+    from zoo_core.weights.listing import published
 
     for name in names:
         if forget:  # of several that a name may mean, yours is meant

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -79,6 +81,29 @@ def calm_threads() -> None:
     """
     if not any(name in os.environ for name in WAITING):
         os.environ.update(CALM)
+
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+# Of all x86-64 processors with AVX2, Intel's and AMD's: docs/reproduce.md says what each is for.
+SAME_CODE = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "MKL_CBWR": "COMPATIBLE",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4,AVX512_ICL,AVX512_SPR",
+}
+
+
+def be_portable() -> None:
+    """Let NumPy and torch compute as on other processors. They read this when they are imported."""
+    same = SAME_CODE if platform.machine() in ("x86_64", "AMD64") else {}
+    missing = {k: v for k, v in {**ONE_THREAD, **same}.items() if os.environ.get(k) != v}
+    if missing and {"numpy", "torch"} & sys.modules.keys():
+        what = "portable=true comes too late: NumPy is imported already"
+        settings = " ".join(f"{name}={value}" for name, value in missing.items())
+        hint = f"use zoo train --portable, or set this before Python starts: {settings}"
+        raise UsageError(what, hint)
+    os.environ.update(missing)
 
 
 def process() -> tuple[int, int]:

@@ -26,7 +26,8 @@ TOLD = {  # section of run.json -> what of it a card tells; nothing that names a
     "dataset": ("train", "validation", "test", "digest"),
     "recipe": ("seed", "subset"),
     "environment": (
-        "device", "processor", "threads", "zoo-core", "python", "numpy", "torch", "torchvision",
+        "device", "processor", "processor_model", "processor_flags", "threads", "instructions",
+        "blas", "zoo-core", "python", "numpy", "torch", "torchvision",
     ),
     "result": ("epochs", "seconds", "cpu_seconds", "best_epoch", "stopped_early", "temperature"),
 }  # fmt: skip
@@ -140,6 +141,7 @@ def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
     data, recipe, place = training["dataset"], training["recipe"], training["environment"]
     heat = training["result"].get("temperature")
     result, kept, subset = training["result"], data["validation"], recipe["subset"]
+    again = training.get("rederived", 0)
     early, best = result["stopped_early"], result["best_epoch"]
     versions = [f"{n} {place[n]}" for n in ("zoo-core", "python", "numpy", "torch") if n in place]
     last, passes = "; the weights are the last epoch's", f" for {result['epochs']} epoch(s)"
@@ -155,6 +157,7 @@ def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
         f"The best epoch of the validation loss was {best}.": best,
         "Its backbone was not trained; only the head on its features was.": frozen,
         f"Its probabilities are calibrated: validation images chose the temperature {heat}.": heat,
+        f"It was trained {again} more time(s), to the same bytes.": again,
         "It did not start from random weights but from trained ones.": training["init"],
     }
     sentences = [

@@ -35,8 +35,10 @@ from zoo_core.use.evaluate import measure
 from zoo_core.use.load import answers, load_model
 from zoo_core.weights import manifest
 from zoo_core.weights.manifest import USERS, Weights, changing, is_packaged, packaged_file
+from zoo_core.weights.records import states_of
 from zoo_core.weights.references import obtain_anew, of_run, of_weights
 from zoo_core.weights.repository import CARD, CONFIG, MODEL, Files, Repository, open_repository
+from zoo_core.weights.statements import rederived
 from zoo_core.weights.verify import Verified, check
 
 FULL = "full.safetensors"  # of a run: the weights with everything inside
@@ -204,14 +206,15 @@ def ship(
     weights, verified = _entry_of(run, tag, license)
     file = f"weights/{weights.name}.safetensors"
     path, same = package / file, dtype == weights.dtype
-    content = verified.located.path.read_bytes() if same else _converted(verified, dtype)
+    content = verified.located.path.read_bytes() if same else converted(verified, dtype)
     with os_errors(f"{path} could not be written", WeightsError):
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)
             there = replace(verified.located, path=temporary, sha256="", bytes=None, dtype=dtype)
             copy = check(there)
             figures = _figures_of_copy(copy, verified)
-        write_document(path.with_suffix(".json"), training_of(verified.located.run))
+        states = {"states": states_of(run)}  # where another training parts from this one
+        write_document(path.with_suffix(".json"), training_of(verified.located.run) | states)
     weights = structs.replace(
         weights, file=file, sha256=copy.sha256, bytes=copy.bytes, dtype=dtype,
         metrics=weights.metrics | figures, sources=(f"package:{file}",),
@@ -226,7 +229,8 @@ def ship(
     return weights
 
 
-def _converted(verified: Verified, dtype: str) -> bytes:
+def converted(verified: Verified, dtype: str) -> bytes:
+    """The file with its floats in another dtype."""
     import numpy as np
 
     tensors = {
@@ -274,7 +278,8 @@ def plan_shipped(weights: Weights, organisation: str) -> Publication:
     weights = _free_name(structs.replace(weights, file=MODEL), asked=True)
     told = path.with_suffix(".json")
     try:
-        text = card(weights, json.loads(told.read_text("utf-8")), repository.reference)
+        training = json.loads(told.read_text("utf-8")) | {"rederived": rederived(weights)}
+        text = card(weights, training, repository.reference)
     except (OSError, ValueError, LookupError) as error:
         what = f"{told} does not say how {weights.name} was trained: {error}"
         raise WeightsError(what, "zoo publish RUN --to package:FOLDER writes it") from error

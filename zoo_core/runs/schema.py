@@ -17,6 +17,7 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=10_000)]
 Names = Annotated[list[Text], Meta(max_length=1_000_000)]
 Options = dict[Text, Any]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Number = float | None  # an integer too
 Status = Literal["running", "interrupted", "failed", "complete"]
 
@@ -152,6 +153,7 @@ class Line(Struct):
     train_loss: Number = None
     validation_loss: Number = None
     test_loss: Number = None
+    state: Digest | None = None  # of the weights after this epoch, and of the state before it
 
 
 class TrialLine(Struct):

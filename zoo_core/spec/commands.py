@@ -17,6 +17,7 @@ COMMANDS = {
     "explain": ("use", "Draw where in images a model found its answers, and check that it holds."),
     "report": ("runs", "Write the report of a run or a search again."),
     "compare": ("runs", "Compare runs in one table and one plot."),
+    "reproduce": ("reproduce", "Train published weights or a run once more, and compare."),
     "runs": ("runs", "List the runs and searches, newest last."),
     "pull": ("weights", "Bring weights to this machine and check them."),
     "publish": ("publish", "Publish the weights of a run, with a card."),

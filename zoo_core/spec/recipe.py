@@ -150,6 +150,7 @@ class Recipe(Checked):
     ema: float = 0.0  # decay of the averaged weights; 0 is off
     precision: str = "float32"  # float32, bfloat16, float16; auto: what is faster here
     compile: bool = False
+    portable: bool = False  # one thread, and arithmetic that other processors repeat bit for bit
     patience: int = 0  # epochs without a better validation loss before stopping; 0 is off
     restore_best: bool = False  # end with the weights of the best validation loss
     evaluate_every: int = 1  # epochs between two measurements; 0: after the last epoch alone
@@ -187,7 +188,7 @@ class Recipe(Checked):
             "none, balanced, or a number above 0 for each class",
         ),
         "lr": number(0, above=True),
-        **dict.fromkeys(("compile", "restore_best"), FLAG),
+        **dict.fromkeys(("compile", "portable", "restore_best"), FLAG),
         "augment": TEXTS,
         **dict.fromkeys(("preprocess", "model", "task", "data"), OPTIONS),
     }
@@ -206,6 +207,10 @@ class Recipe(Checked):
         self._require(
             self.batch_size % self.accumulate == 0,
             f"accumulate {self.accumulate} does not divide batch_size {self.batch_size}",
+        )
+        self._require(
+            not self.portable or (self.precision in ("float32", AUTO) and not self.compile),
+            "portable needs precision float32, and no compile",
         )
         # The test set must never decide anything: stopping and selecting need a split of their own.
         self._require(

@@ -135,6 +135,8 @@ class FrozenTrainer(TorchTrainer):
         refused = {
             f"augments with {' or '.join(VIEWS)}, not with {', '.join(views)}": bool(views),
             f"gives {recipe.optimizer} all features at once": in_parts,
+            "takes features from a cache that any processor may have filled, so it cannot be "
+            "portable": recipe.portable,
             "mixes images, not features: --set task.finetune=last:2": bool(
                 recipe.mixup and not how
             ),

@@ -145,7 +145,10 @@ class TorchTrainer(Trainer):
 
     def environment(self, device: str) -> dict[str, Any]:
         where, threads = str(choose_device(device)), torch.get_num_threads()
-        return {"torch": torch.__version__, "device": where, "threads": threads}
+        code = torch.backends.cpu.get_cpu_capability()  # AVX2, AVX512: that torch itself chose
+        return {
+            "torch": torch.__version__, "device": where, "threads": threads, "instructions": code,
+        }  # fmt: skip
 
     def check(self, job: Job) -> None:
         choose_device(job.device)

@@ -24,7 +24,7 @@ from zoo_core.data.datasets import find_dataset, lasting, open_dataset
 from zoo_core.data.images import FITS
 from zoo_core.data.preprocess import INPUT, Preprocess
 from zoo_core.io.errors import DataError, UsageError, ZooError
-from zoo_core.io.process import process
+from zoo_core.io.process import be_portable, process
 from zoo_core.runs.run import FORMAT, Directory, Run
 from zoo_core.spec.answers import CLASS, NUMBERS
 from zoo_core.spec.discovery import CORE
@@ -42,6 +42,8 @@ from zoo_core.weights.references import obtain
 ENOUGH = 400  # updates: a training with fewer has mostly not arrived yet
 FEW_IMAGES = "few_images"  # the recipe that stands in for `default` where that makes fewer
 FEW = 10  # training images of a class
+# Flags of a processor on which the code that is chosen to compute depends.
+ARITHMETIC = re.compile(r"s?sse|pni|avx|fma|f16c|amx|asimd|neon|sve|bf16|i8mm")
 
 
 def follow_data(
@@ -122,6 +124,11 @@ def build_job(
     """
     trainer, events = trainer_of(entry), Events(display.warn)
     refuse_ignored(entry, trainer, recipe)
+    if recipe.portable:
+        be_portable()
+        if device not in ("auto", "cpu"):
+            raise UsageError("portable=true computes on the CPU", f"leave out --device {device}")
+        device = "cpu"
     parts = data.parts(recipe)
     if (labels := data.train.labels) is not None:
         data = replace(data, targets=data.targets.fitted(labels[parts[0]]))
@@ -141,7 +148,8 @@ def build_job(
         config = trainer.complete(entry, job.config, display.say)
         job = replace(job, config=config)
         if recipe.precision == AUTO:  # decided once: the run has the answer
-            job = replace(job, recipe=replace(recipe, precision=trainer.choose_precision(job)))
+            chosen = "float32" if recipe.portable else trainer.choose_precision(job)
+            job = replace(job, recipe=replace(recipe, precision=chosen))
         job = replace(job, described=trainer.outline(job))
     if first and not (run and Checkpoints(run.checkpoints).latest_path()):
         # Otherwise the first process or a checkpoint has them; what `init` names may be gone.
@@ -310,7 +318,7 @@ def environment(entry: ModelEntry, device: str) -> dict[str, Any]:
         **trainer_of(entry).environment(device),
         "processes": process()[1],
         "platform": platform.platform(),
-        "processor": processor(),
+        **processor(),
     }
 
 
@@ -338,18 +346,43 @@ def check_same(
     if data.digest != before["dataset"]["digest"]:
         what = f"dataset {data.name} is no longer the one that {begun.name} was started with"
         raise ZooError(what, f"start a new {begun.kind}, or restore the old images")
-    for name, now in environment(entry, device).items():
-        if (then := before["environment"].get(name, now)) != now:  # older runs know fewer
-            display.warn(f"{name} was {then} and is now {now}: the result may differ")
+    for told in differences(before["environment"], environment(entry, device)):
+        display.warn(f"{told}: the result may differ")
 
 
-def processor() -> str:
-    """The name of the processor, where the platform tells."""
+def differences(then: Config, now: Config) -> list[str]:
+    """Sentences about what two environments say differently; older runs know fewer things."""
+    told = []
+    for name in now:
+        old, new = then.get(name, now[name]), now[name]
+        if isinstance(old, list) and isinstance(new, list):  # flags: only what sets them apart
+            old, new = (" ".join(one for one in a if one not in b) or "without these"
+                        for a, b in ((old, new), (new, old)))  # fmt: skip
+        if old != new:
+            told.append(f"{name} was {old} and is now {new}")
+    return told
+
+
+def processor() -> dict[str, Any]:
+    """Name, maker, family and model of the processor, and its flags that concern arithmetic.
+
+    Where there is no /proc/cpuinfo: what Python knows, which on Windows is the same but the flags.
+    """
+    told: dict[str, str] = {}
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            name, _, value = line.partition(":")
+            told.setdefault(name.strip(), value.strip())  # of the first core
+    x86 = "vendor_id", "cpu family", "model", "stepping"
+    arm = "CPU implementer", "CPU architecture", "CPU variant", "CPU part"
+    words = " ".join(f"{name} {told[name]}" for name in (*x86, *arm) if name in told)
+    words = words.replace("vendor_id ", "").replace("cpu ", "") or platform.processor()
+    flags = (told.get("flags") or told.get("Features") or "").split()
+    return {
+        "processor": told.get("model name") or platform.processor() or platform.machine(),
+        "processor_model": words,
+        "processor_flags": sorted(flag for flag in flags if ARITHMETIC.match(flag)),
+    }
 
 
 def command_line() -> str:

