@@ -30,6 +30,8 @@ def test_the_interval_of_a_share_is_wilsons(right, count):
     expected = stats.binomtest(right, count).proportion_ci(0.95, "wilson")
     assert wilson(right / count, count) == pytest.approx((expected.low, expected.high))
     assert wilson(0.0, 0) == (0, 1)
+    for every in range(1, 200):
+        assert wilson(1.0, every)[1] == 1 and wilson(0.0, every)[0] == 0
 
 
 @pytest.mark.parametrize(("won", "lost"), [(0, 0), (1, 0), (8, 2), (2, 8), (40, 40), (300, 250)])

@@ -29,7 +29,8 @@ def wilson(share: float, count: float) -> Interval:
     square = Z * Z / count
     centre = (share + square / 2) / (1 + square)
     spread = Z * math.sqrt(share * (1 - share) / count + square / count / 4) / (1 + square)
-    return max(0.0, centre - spread), min(1.0, centre + spread)
+    # Of all images, or none, rounding must not put the end beside the share.
+    return min(share, max(0.0, centre - spread)), max(share, min(1.0, centre + spread))
 
 
 @dataclass(frozen=True)
