@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import ray
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.slow
 DEADLINE = 900  # seconds, so that a test that hangs fails
 SEARCH = (
     "tune", "mlp", "--dataset", "synthetic", "--set", "data.train_size=400", "--set",
-    "data.test_size=50", "--set", "model.hidden=16", "--epochs", "60", "--set",
+    "data.test_size=50", "--set", "model.hidden=16", "--epochs", "40", "--set",
     "schedule=constant", "--patience", "0", "--no-prune", "--trials", "4", "--startup", "2",
     "--workers", "2", "--device", "cpu", "--checkpoint-every", "1e-9", "--name", "it", "--json",
 )  # fmt: skip
@@ -66,34 +65,27 @@ def trials(document):
     return document["trials"]
 
 
-def test_a_trial_whose_node_is_taken_away_goes_on_from_its_checkpoint(cluster, tmp_path, kills=3):
+def test_a_trial_whose_node_is_taken_away_goes_on_from_its_checkpoint_on_another(cluster, tmp_path):
     whole, _ = end(begin(tmp_path, *SEARCH, "--runs", "local"))
-    storage = tmp_path / "storage"
+    node, storage = cluster.add_node(num_cpus=1), tmp_path / "storage"
     storage.mkdir()
     process = begin(
         tmp_path, *SEARCH, "--engine", "ray", "--address", cluster.address, "--storage", storage
     )
 
-    before: dict[Path, list[str]] = {}
-
     def both():
-        """The lines of two trials that went on since the last look; one of them is on the node."""
-        files = storage.glob("it/trials/*/metrics.jsonl")
+        """The lines of two trials, both in the middle; one of them is on the node."""
+        files = sorted(storage.glob("it/trials/*/metrics.jsonl"))
         lines = {file: file.read_text().splitlines(keepends=True) for file in files}
-        moved = (len(before.get(file, ())) + 3 < len(some) < 55 for file, some in lines.items())
-        return lines if sum(moved) == 2 else None
+        atwork = len(lines) == 2 and all(3 < len(some) < 35 for some in lines.values())
+        return lines if atwork else None
 
-    for _ in range(kills):
-        node = cluster.add_node(num_cpus=1)
-        found = until(both, process)
-        for file, lines in before.items():  # with the seconds of each: none was done again
-            assert found[file][: len(lines) - 1] == lines[:-1]
-        before = found
-        cluster.remove_node(node, allow_graceful=False)
+    before = until(both, process)
+    cluster.remove_node(node, allow_graceful=False)
     printed, said = end(process)
-    assert said.count("another one goes on with its work") == kills
+    assert "another one goes on with its work" in said
     assert trials(json.loads(printed)) == trials(json.loads(whole))
-    for file, lines in before.items():
+    for file, lines in before.items():  # with the seconds of each: none of them was done again
         assert file.read_text().startswith("".join(lines[:-1]))
     assert not list(storage.glob("it/trials/*/checkpoints/*"))
     assert not (tmp_path / "runs" / "it" / "trials").exists()
