@@ -106,6 +106,25 @@ def figure(name: str, value: float, units: Mapping[str, str] = UNITS) -> str:
     return f"{value:.4f} {unit}".rstrip() if unit != "nats" else f"{value:.4f}"
 
 
+def interval_text(
+    name: str, ends: tuple[float, float] | None, units: Mapping[str, str] = UNITS
+) -> str | None:
+    """`85.68 to 87.03`, in the unit of the figure."""
+    if ends is None:
+        return None
+    scale, digits = (100, 2) if units.get(name) == "%" else (1, 4)
+    return " to ".join(f"{scale * end:.{digits}f}" for end in ends)
+
+
+def with_interval(
+    name: str, value: float, known: Mapping[str, tuple[float, float]],
+    units: Mapping[str, str] = UNITS,
+) -> str:  # fmt: skip
+    """`86.37 % (85.68 to 87.03)`; known: intervals by the names of figures."""
+    ends = interval_text(name, known.get(name), units)
+    return figure(name, value, units) + (f" ({ends})" if ends else "")
+
+
 def named(name: str, value: float, units: Mapping[str, str] = UNITS) -> str:
     """`accuracy 91.20 %`, for a line of several."""
     if name == "images_per_second":

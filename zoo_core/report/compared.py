@@ -12,9 +12,9 @@ from zoo_core.io.targets import Displayed
 from zoo_core.runs.compare import Comparison, Row, row_of, row_of_weights
 from zoo_core.runs.compare import compare as grouped
 from zoo_core.runs.run import Run
-from zoo_core.runs.summary import Summary
+from zoo_core.runs.summary import Summary, intervals_of
 from zoo_core.spec.registry import registry
-from zoo_core.weights.references import published
+from zoo_core.weights.references import entry_beside, locate, published
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ def compare(*references: str | Path, runs: Path | None = None) -> Compared:
 def row_for(reference: str, runs: Path | None) -> Row | None:
     """A run, or what a manifest says about weights; None: what is there is not a run."""
     weights = published(reference)
+    if weights is None and reference.endswith(".safetensors"):
+        located = locate(reference)
+        if located.run:
+            return row_of(Run(located.path.parent))
+        weights = entry_beside(located.path)
     if weights is None:
         try:
             return row_of(Run.find(reference, runs))
@@ -60,6 +65,8 @@ def row_for(reference: str, runs: Path | None) -> Row | None:
         task = registry().models.get(f"{weights.plugin}/{weights.model}").task
     except UnknownName:
         task = weights.model
+    sets, accuracy = registry().datasets, figures.get("accuracy")
+    images = sets.get(weights.dataset).test_size if weights.dataset in sets else None
     summary = Summary(
         run=weights.name,
         path=weights.sources[0] if weights.sources else weights.sha256,
@@ -70,7 +77,11 @@ def row_for(reference: str, runs: Path | None) -> Row | None:
         bytes=weights.bytes,
         split=next(iter(weights.metrics), "test").partition("_")[0],
         loss=figures.get("loss"),
-        accuracy=figures.get("accuracy"),
+        accuracy=accuracy,
+        images=images,
+        intervals=intervals_of(figures, images),
+        ranks="accuracy" if accuracy is not None else "",
+        merit=accuracy,
         figures={n: v for n, v in figures.items() if n not in ("loss", "accuracy", "top5")},
         task=task,
     )
@@ -83,7 +94,8 @@ def draw(output: Path, number: int, one: Comparison) -> Path | None:
     for name, row in zip(one.labels, one.rows, strict=True):
         curves = {m: c for m, c in (row.curves or {}).items() if m != "loss" or not one.unlike}
         if curves:
-            drawn.append((name, curves, row.summary.seconds, row.summary.accuracy))
+            one_run, ends = row.summary, row.summary.intervals.get("accuracy")
+            drawn.append((name, curves, one_run.seconds, one_run.accuracy, ends))
     every = [set(curves) for _, curves, *_ in drawn]
     always = any({"loss", "accuracy"} & names for names in every)
     if not every or not (always or set.intersection(*every)):

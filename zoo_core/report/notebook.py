@@ -25,7 +25,6 @@ from zoo_core.report.text import results
 from zoo_core.report.write import Report, read_facts
 from zoo_core.runs.compare import Comparison
 from zoo_core.runs.run import Run
-from zoo_core.runs.summary import Summary
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.settings import as_typed
 from zoo_core.train.runner import Result
@@ -118,14 +117,15 @@ def compared_html(compared: Compared) -> str:
     """The figures of each group of runs, and its curves."""
     parts = []
     for one in compared.groups:
-        names = list(dict.fromkeys(n for row in one.rows for n in row.summary.figures))
+        further = dict.fromkeys(n for row in one.rows for n in row.summary.figures)
+        names = ["loss", "accuracy", *further]
         rows = []
         for row in one.rows:
             settings = (row.settings.get(name, "") for name in one.apart)
-            known = scores(row.summary, names)
+            known = ((name, row.summary.figure(name)) for name in names)
             shown = (None if value is None else figure(name, value) for name, value in known)
             rows.append([row.summary.run, *settings, *shown, row.note])
-        titles = ["run", *one.apart, *map(label, ["loss", "accuracy", *names]), ""]
+        titles = ["run", *one.apart, *map(label, names), ""]
         curves = plot(partial(_curves, one), "Curves of the runs")
         parts.append(block(one.title, table(rows, titles), curves))
     return "".join(parts)
@@ -133,11 +133,6 @@ def compared_html(compared: Compared) -> str:
 
 def _curves(group: Comparison, path: Path) -> None:
     draw(path, 1, group)
-
-
-def scores(summary: Summary, names: Sequence[str]) -> list[tuple[str, float | None]]:
-    known = {"loss": summary.loss, "accuracy": summary.accuracy, **summary.figures}
-    return [(name, known.get(name)) for name in ("loss", "accuracy", *names)]
 
 
 def exported_html(exported: Exported) -> str:

@@ -6,7 +6,8 @@ statistics.py has the rules; this module needs NumPy.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,15 +34,19 @@ class Predictions:
     values: np.ndarray  # (n, targets), of the test split: probabilities, or numbers
     labels: np.ndarray | None
     names: list[str]  # of the images, where they have some
-
-    @classmethod
-    def of(cls, run: Run) -> Predictions:
-        arrays = read(run.predictions_file.read_bytes())
-        names = json.loads(bytes(arrays["names"])) if "names" in arrays else []
-        return cls(arrays["probabilities"], arrays.get("labels"), names)
+    targets: Targets
+    digest: str  # of the dataset
 
     def right(self) -> np.ndarray:
         return np.asarray(self.values.argmax(1) == self.labels)
+
+
+def read_predictions(run: Run) -> Predictions:
+    document, arrays = run.read(), read(run.predictions_file.read_bytes())
+    names = json.loads(bytes(arrays["names"])) if "names" in arrays else []
+    values, labels = arrays["probabilities"], arrays.get("labels")
+    digest = document["dataset"].get("digest") or ""
+    return Predictions(values, labels, names, targets_of(document), digest)
 
 
 def targets_of(document: Mapping[str, Any]) -> Targets:
@@ -49,6 +54,13 @@ def targets_of(document: Mapping[str, Any]) -> Targets:
     data, result = document["dataset"], document.get("result") or {}
     given, temperature = data.get("targets") or {}, result.get("temperature") or 1.0
     return Targets.from_dict(data.get("classes") or (), given, temperature)
+
+
+def of_run(run: Run) -> Predictions | None:
+    """None where the run has none, or none that can be read: nothing is paired with it."""
+    with suppress(Exception):  # whatever is wrong with the file
+        return read_predictions(run)
+    return None
 
 
 def intervals(answers: Answers, values: np.ndarray, labels: np.ndarray) -> dict[str, Interval]:
@@ -68,18 +80,18 @@ def intervals(answers: Answers, values: np.ndarray, labels: np.ndarray) -> dict[
 
 
 def same_images(one: Predictions, other: Predictions) -> bool:
-    """Whether labels, and names where there are some, are those of the same images in a row."""
-    if one.labels is None or other.labels is None or one.names != other.names:
+    """By the dataset's digest; at another size, which has another digest, by names and labels."""
+    if one.labels is None or other.labels is None or not np.array_equal(one.labels, other.labels):
         return False
-    return np.array_equal(one.labels, other.labels)
+    return one.digest == other.digest or one.names == other.names != []
 
 
 def compared(
-    figure: str, targets: Targets, ours: list[Predictions], theirs: list[Predictions]
+    figure: str, ours: Sequence[Predictions], theirs: Sequence[Predictions]
 ) -> Difference | None:
     """A figure of models on the same images, paired; of several seeds the means."""
-    labels, answers = ours[0].labels, ANSWERS.get(targets.kind)
-    if labels is None or answers is None:
+    labels, targets = ours[0].labels, ours[0].targets
+    if labels is None or targets.kind not in ANSWERS:
         return None
     if figure == "accuracy" and targets.kind == CLASS:
         if len(ours) == len(theirs) == 1:
@@ -89,13 +101,16 @@ def compared(
         gain = np.mean([p.right() for p in ours], 0) - np.mean([p.right() for p in theirs], 0)
         drawn = gathered(lambda w: {figure: w @ gain / len(gain)}, len(gain))[figure]
         return resampled(float(gain.mean()), drawn)
-    made = answers(targets)
 
     def means(weights: np.ndarray) -> dict[str, np.ndarray]:
         sides = [np.mean([f(weights)[figure] for f in side], 0) for side in both]
         return {figure: sides[0] - sides[1]}
 
-    both = [[made.weighted(made.raw(p.values), labels) for p in side] for side in (ours, theirs)]
+    both = [
+        [made.weighted(made.raw(p.values), labels) for p in side
+         for made in (ANSWERS[p.targets.kind](p.targets),)]
+        for side in (ours, theirs)
+    ]  # fmt: skip
     if figure not in both[0][0](np.ones((1, len(labels)))):
         return None
     value = float(means(np.ones((1, len(labels))))[figure][0])

@@ -147,7 +147,8 @@ class Figure:
 
 
 LOSS = Figure("nats", "lower")
-SHARE, ERROR = Figure("%", "higher"), Figure("%", "lower")
+SHARE = Figure("%", "higher")
+ERROR = Figure("%", "lower")
 Weighted = Callable[[np.ndarray], dict[str, np.ndarray]]  # weights (s, n) -> each figure (s,)
 
 
