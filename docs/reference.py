@@ -29,15 +29,17 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess DataCheck Oddity",
     "Write an augmentation": "Augmentation Draws Ops",
-    "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted",
+    "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted "
+    "Exported",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
     "Errors": "ZooError UsageError OptionError DataError SourceUnavailable WeightsError "
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "check_data compute_features create disable_plugin enable_plugin evaluate explain "
-    "features_of generate info list_models list_weights load open_dataset predict "
-    "predict_many pretrained_tensors reproduce resume sweep train tune"
+    "check_data compare compute_features create disable_plugin enable_plugin evaluate explain "
+    "export features features_of generate info list_models list_weights load open_dataset "
+    "plugins predict predict_many pretrained_tensors publish pull report reproduce resume "
+    "runs sweep train tune"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"
@@ -47,7 +49,6 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.train.job": "Say SEARCHED APPLIED Events",
     "zoo_core.train.checkpoint": "State",
     "zoo_core.train.display": "Display",
-    "zoo_core.spec.entries": "Provider",
     "zoo_core.spec.answers": "LOSS SHARE",
     "zoo_core.spec.recipe": "FrozenDict",
     "zoo_core.runs.run": "Inside",
@@ -58,6 +59,10 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.use.explain": "Explanation Explanations",
     "zoo_core.use.predict": "Prediction Predictions",
     "zoo_core.weights.statements": "Statement",
+    "zoo_core.report.compared": "Compared",
+    "zoo_core.report.write": "Report",
+    "zoo_core.runs.summary": "Summary",
+    "zoo_core.spec.entries": "Provider PluginRecord",
 }
 
 

@@ -26,8 +26,13 @@ if TYPE_CHECKING:
     from zoo_core.api import create as create
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
+    from zoo_core.api import plugins as plugins
+    from zoo_core.api import publish as publish
+    from zoo_core.api import pull as pull
+    from zoo_core.api import report as report
     from zoo_core.api import reproduce as reproduce
     from zoo_core.api import resume as resume
+    from zoo_core.api import runs as runs
     from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
     from zoo_core.io.errors import UsageError as UsageError
     from zoo_core.io.errors import WeightsError as WeightsError
     from zoo_core.io.errors import ZooError as ZooError
+    from zoo_core.report.compared import compare as compare
     from zoo_core.spec.answers import Answers as Answers
     from zoo_core.spec.answers import ClassAnswers as ClassAnswers
     from zoo_core.spec.answers import ClassesAnswers as ClassesAnswers
@@ -94,11 +100,14 @@ if TYPE_CHECKING:
     from zoo_core.train.runner import Result as Result
     from zoo_core.use.evaluate import evaluate as evaluate
     from zoo_core.use.explain import explain as explain
+    from zoo_core.use.export import Exported as Exported
+    from zoo_core.use.export import export as export
     from zoo_core.use.generate import Generator as Generator
     from zoo_core.use.generate import generate as generate
     from zoo_core.use.load import load as load
     from zoo_core.use.many import Predicted as Predicted
     from zoo_core.use.many import predict_many as predict_many
+    from zoo_core.use.predict import features as features
     from zoo_core.use.predict import predict as predict
     from zoo_core.weights.listing import list_weights as list_weights
 

@@ -14,6 +14,9 @@ from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import find_models, registry
 
 if TYPE_CHECKING:
+    from zoo_core.report.write import Report
+    from zoo_core.runs.summary import Summary
+    from zoo_core.spec.entries import PluginRecord
     from zoo_core.train.display import Display
     from zoo_core.train.job import Job
     from zoo_core.train.runner import Result
@@ -314,3 +317,82 @@ def _job_of_features(
     recipe = override(choose_recipe(entry, "default"), settings or {})
     data, recipe = open_data(entry, recipe, named_or(dataset, entry.dataset), display.say)
     return build_job(entry, recipe, data, display, device=device)
+
+
+def plugins() -> Sequence[PluginRecord]:
+    """The installed plugins, each with its state and, unless that is ok, the reason."""
+    from zoo_core.spec.plugins import load_plugins
+
+    return load_plugins().records
+
+
+def runs(text: str = "", *, runs: str | Path | None = None) -> list[Summary]:
+    """The runs and searches in the runs folder, newest last; text: as for `zoo runs`."""
+    from zoo_core.runs.run import runs_and_searches, runs_root
+    from zoo_core.runs.summary import matching, summarize_any
+
+    root = runs_root(Path(runs) if runs else None)
+    return matching(text, [summarize_any(one) for one in runs_and_searches(root)])
+
+
+def report(run: str | Path = "latest", *, runs: str | Path | None = None) -> Report:
+    """Write the report of a run or a search again; in a notebook it shows its plots.
+
+    run: a path, a name in the runs folder, or latest.
+    """
+    from zoo_core.runs.run import Run, find_any
+
+    found = find_any(str(run), Path(runs) if runs else None)
+    if isinstance(found, Run):
+        from zoo_core.report.write import build_report
+
+        return build_report(found)
+    from zoo_core.tune.report import write_search_report
+    from zoo_core.tune.search import Search
+
+    search = Search(found.path)
+    return write_search_report(search, search.plan())
+
+
+def pull(name: str) -> Path:
+    """Bring weights to this machine and check them; the file.
+
+    name: a model, model.tag, hf:ORG/NAME[@REVISION] or file:FOLDER.
+    """
+    from zoo_core.weights.references import obtain
+
+    return obtain(name).located.path
+
+
+def publish(
+    run: str | Path,
+    to: str,
+    *,
+    tag: str = "",
+    license: str = "",
+    full: bool = False,
+    private: bool = False,
+    message: str = "",
+    dtype: str = "float32",
+    runs: str | Path | None = None,
+) -> str:
+    """Publish the weights of a run, with a card; the name that they have in your manifest.
+
+        zoo.publish("latest", "hf:org/name", license="mit")
+
+    to: hf:ORG/NAME, file:FOLDER, or package:FOLDER to ship them with a plugin, which alone can have
+    another dtype. full: with the frozen backbone inside. The weights are pulled again and checked.
+    """
+    from zoo_core.publish import publish as publishing
+    from zoo_core.runs.run import Run
+
+    chosen = Run.find_trained(str(run), Path(runs) if runs else None)
+    if to.startswith("package:"):
+        if full or private or message:
+            raise UsageError("full, private and message are for repositories")
+        folder = Path(to.removeprefix("package:"))
+        return publishing.ship(chosen, folder, tag=tag, license=license, dtype=dtype).name
+    if dtype != "float32":
+        raise UsageError("dtype is for package: only")
+    planned = publishing.plan(chosen, to, tag=tag, license=license, full=full)
+    return publishing.publish(planned, message=message, private=private).weights.name

@@ -18,7 +18,6 @@ from zoo_core.cli.options import (
     complete_datasets,
     confirm,
     data_options,
-    free_name,
     output_option,
     set_option,
     yes_option,
@@ -34,6 +33,7 @@ from zoo_core.data.targets import strata
 from zoo_core.io.blocks import BlockStore
 from zoo_core.io.console import size, typed
 from zoo_core.io.errors import DataError, UsageError, os_errors
+from zoo_core.io.files import free_name
 from zoo_core.spec.registry import origin, plugin_of, registry
 
 name_argument = click.argument("name", shell_complete=complete_datasets)

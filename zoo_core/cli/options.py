@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from click.core import ParameterSource
 
 from zoo_core.cli.output import note
 from zoo_core.io.errors import OptionError, UsageError, ZooError
+from zoo_core.io.files import free_name
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 Decorator = Callable[[Any], Any]
@@ -97,12 +96,6 @@ def confirm(question: str, yes: bool) -> None:
 def set_option(help: str, metavar: str = "NAME=VALUE") -> Decorator:
     """`--set`, which may be repeated; the command gets `assignments`."""
     return click.option("--set", "assignments", multiple=True, metavar=metavar, help=help)
-
-
-def free_name(path: Path) -> Path:
-    """Where to write what nobody gave a name: samples.png, or samples-2.png where that exists."""
-    numbered = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in count(2))
-    return next(p for p in chain([path], numbered) if not os.path.lexists(p))
 
 
 def output_option(*suffixes: str, help: str, **settings: Any) -> Decorator:

@@ -19,17 +19,16 @@ from zoo_core.io.console import (
     figure,
     interval_text,
     label,
-    matches,
     numeric,
     percent,
     size,
 )
-from zoo_core.io.errors import UnknownName, ZooError, os_errors
-from zoo_core.runs.compare import Comparison, Pair, Row, compare, row_of, row_of_weights
+from zoo_core.io.errors import os_errors
+from zoo_core.runs.compare import Comparison, Pair
 from zoo_core.runs.leftovers import measure
-from zoo_core.runs.run import Run, find_any, runs_and_searches, runs_root
+from zoo_core.runs.run import find_any, runs_and_searches, runs_root
 from zoo_core.runs.statistics import enough_seeds
-from zoo_core.runs.summary import QUIET, Summary, intervals_of, summarize_any
+from zoo_core.runs.summary import QUIET, Summary, matching, summarize_any
 from zoo_core.spec.settings import as_typed
 
 MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
@@ -72,8 +71,7 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
         return None
     root = runs_root(runs)
     every = [summarize_any(one) for one in runs_and_searches(root)]
-    words = [(s.run, s.model, s.dataset, s.shown_status, s.kind) for s in every]
-    found = [s for s, said in zip(every, words, strict=True) if matches(text, [s.run], said)]
+    found = matching(text, every)
     empty = f"None of the {len(every)} runs in {root} matches."
     if not every:
         empty = f"There are no runs in {root}. zoo train MODEL makes one."
@@ -183,18 +181,10 @@ def report_command(run: str, runs: Path | None) -> Answer:
       zoo report tune-mlp-cifar10-20261116T101500Z
       zoo report latest --json     the paths of all that was written
     """
-    found = find_any(run, runs)
-    if isinstance(found, Run):
-        from zoo_core.report.write import build_report
+    from zoo_core.api import report as write
 
-        report = build_report(found)
-    else:
-        from zoo_core.tune.report import write_search_report
-        from zoo_core.tune.search import Search
-
-        search = Search(found.path)
-        report = write_search_report(search, search.plan())
-    document = {"run": found.path, "report": report.path, "plots": report.plots}
+    report = write(run, runs=runs)
+    document = {"run": report.path.parent, "report": report.path, "plots": report.plots}
     return Answer(document, str(report.path), remarks=report.remarks)
 
 
@@ -218,12 +208,10 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
       zoo compare runs/*cifar10*
       zoo compare cnn-cifar10-20261116T101500Z latest -o cnn.png
     """
-    every = (row_for(reference, runs) for reference in references)
-    rows = {row.summary.path: row for row in every if row}
-    if len(rows) < 2:
-        raise click.UsageError("a comparison needs two different runs; zoo runs lists them")
-    groups = compare(rows.values())
-    plots = [draw(output, number, one) for number, one in enumerate(groups, 1)]
+    from zoo_core.report.compared import compare
+
+    compared = compare(*references, runs=runs)
+    groups, plots = compared.groups, compared.write(output)
 
     def show() -> None:
         for number, (one, plot) in enumerate(zip(groups, plots, strict=True)):
@@ -354,75 +342,3 @@ def show_comparison(one: Comparison) -> None:
     print_table(columns, rows, [*spare, tuple(differing), "#epochs", "interval", *last])
     for sentence in ties(one):
         echo(f"\n{sentence}")
-
-
-def row_for(reference: str, runs: Path | None) -> Row | None:
-    """A run, or what a manifest says about weights; None: what is there is not a run."""
-    from zoo_core.spec.registry import registry
-    from zoo_core.weights.listing import published
-    from zoo_core.weights.references import entry_beside, locate
-
-    weights = published(reference)
-    if weights is None and reference.endswith(".safetensors"):
-        located = locate(reference)
-        if located.run:
-            return row_of(Run(located.path.parent))
-        weights = entry_beside(located.path)
-    if weights is None:
-        try:
-            return row_of(Run.find(reference, runs))
-        except UnknownName:
-            raise  # a word that means nothing; a glob gives what is there
-        except ZooError as error:
-            note(f"Skipped: {error}" + (f"; {error.hint}." if error.hint else "."))
-            return None
-    figures = {name.partition("_")[2]: value for name, value in weights.metrics.items()}
-    try:
-        task = registry().models.get(f"{weights.plugin}/{weights.model}").task
-    except UnknownName:
-        task = weights.model
-    sets, accuracy = registry().datasets, figures.get("accuracy")
-    images = sets.get(weights.dataset).test_size if weights.dataset in sets else None
-    summary = Summary(
-        run=weights.name,
-        path=weights.sources[0] if weights.sources else weights.sha256,
-        status="complete",
-        model=weights.model,
-        dataset=weights.dataset,
-        parameters=weights.parameters,
-        bytes=weights.bytes,
-        split=next(iter(weights.metrics), "test").partition("_")[0],
-        loss=figures.get("loss"),
-        accuracy=accuracy,
-        images=images,
-        intervals=intervals_of(figures, images),
-        ranks="accuracy" if accuracy is not None else "",
-        merit=accuracy,
-        figures={n: v for n, v in figures.items() if n not in ("loss", "accuracy", "top5")},
-        task=task,
-    )
-    return row_of_weights(summary, weights.recipe, weights.config)
-
-
-def draw(output: Path, number: int, one: Comparison) -> Path | None:
-    """Draw the curves of a group, if there are any, and matplotlib to draw with."""
-    drawn = []
-    for name, row in zip(one.labels, one.rows, strict=True):
-        curves = {m: c for m, c in (row.curves or {}).items() if m != "loss" or not one.unlike}
-        if curves:
-            one_run, ends = row.summary, row.summary.intervals.get("accuracy")
-            drawn.append((name, curves, one_run.seconds, one_run.accuracy, ends))
-    every = [set(curves) for _, curves, *_ in drawn]
-    always = any({"loss", "accuracy"} & names for names in every)
-    if not every or not (always or set.intersection(*every)):
-        return None
-    try:
-        from zoo_core.report.plots import Line, draw_comparison
-    except ImportError:
-        note("No plot without matplotlib: pip install 'zoo-core[report]'")
-        return None
-    if number > 1:
-        output = options.free_name(output.with_stem(f"{output.stem}-{number}"))
-    with os_errors(f"{output} could not be written"):
-        draw_comparison(output, [Line(*given) for given in drawn])
-    return output

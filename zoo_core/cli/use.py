@@ -21,9 +21,9 @@ from zoo_core.cli.options import (
     set_option,
 )
 from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
-from zoo_core.io.console import interval_text, label, percent, size, with_interval
+from zoo_core.io.console import interval_text, label, percent, with_interval
 from zoo_core.runs.statistics import wilson
-from zoo_core.spec.framework import framework_of
+from zoo_core.spec.framework import FORMATS
 
 
 @command()
@@ -205,25 +205,27 @@ def explain_command(
 
 @command()
 @click.argument("reference", metavar="REF", shell_complete=complete_trained)
-@output_option(".onnx", ".pt2", required=True, help="A file that ends in .onnx or .pt2.")
+@output_option(*FORMATS, required=True, help="The file: its ending says what is written.")
+@click.option("--raw", is_flag=True, help="From normalised images to logits, nothing around it.")
+@click.option("--generate", is_flag=True, help="Samples, of a model that also answers.")
+@click.option("--int8", is_flag=True, help="With 8 bits, if the accuracy allows it (.onnx).")
+@click.option("--margin", type=click.FloatRange(0, 1), default=0.01, show_default=True,
+              help="With --int8: what it may cost of the accuracy, as a share.")  # fmt: skip
 @runs_option
-def export_command(reference: str, output: Path, runs: Path | None) -> Answer:
-    """Write a trained model as ONNX or as a torch program.
+def export_command(reference: str, output: Path, **how: Any) -> Answer:
+    """Write a trained model for other programs: ONNX, or a program of torch.
 
-    REF is a run or weights. The written file is run on a few images and compared with the model;
-    it is kept only if both agree. Its input is the output of the model's preprocessing. The file
-    says which task it is for, what its outputs mean, and how images are prepared.
+    REF is a run or weights. The file takes RGB bytes, (batch, height, width, 3), of any size, and
+    gives probabilities, or what the task of the model calls for: preparing images is a part of it.
+    What it says is compared with what the model says, and it is kept only if both agree. Its
+    metadata has the classes, the figures, the digest and the license.
 
     Examples:
       zoo export cnn.cifar10 -o cnn.onnx
       zoo export latest -o model.pt2
+      zoo export cnn -o cnn.onnx --int8     smaller and quicker, kept only if it is as good
     """
-    from zoo_core.use.load import load, probes
+    from zoo_core.use.export import export
 
-    model = load(reference, runs=runs)
-    entry = model.zoo.entry
-    about = model.zoo.to_dict()
-    difference = framework_of(entry).export(entry, model, probes(model), output, about)
-    used = output.stat().st_size
-    document = {"file": output, "bytes": used, "largest_difference": difference}
-    return Answer(document, f"{output}  {size(used)}  largest difference {difference:.1e}")
+    done = export(reference, output, **how)
+    return Answer(done, lambda: print_fields(done.facts()))

@@ -65,10 +65,10 @@ def open_image(file: ImageSource) -> Image.Image:
     raise DataError(f"{_name_of(file)} {what}", hint)
 
 
-def read_image(file: ImageSource, form: Form) -> np.ndarray:
+def read_image(file: ImageSource, form: Form, *, quick: bool = True) -> np.ndarray:
     """Open, decode and fit an image file: uint8 (size, size, channels)."""
     with open_image(file) as image, decoding(file):
-        return fit_image(image, form)
+        return fit_image(image, form, quick=quick)
 
 
 @contextmanager
@@ -80,18 +80,21 @@ def decoding(file: ImageSource) -> Iterator[None]:
         raise _unreadable(file, error) from error
 
 
-def fit_image(image: Image.Image, form: Form) -> np.ndarray:
+def fit_image(image: Image.Image, form: Form, *, quick: bool = True) -> np.ndarray:
     """An image as it is stored, resized (bilinear, antialiased): uint8 (size, size, channels).
 
-    The one function that does this: for training, evaluation and a single image alike.
+    The one function that does this: for training, evaluation and a single image alike. quick: of a
+    large JPEG, decode no more pixels than are needed; without it, all of them, as programs do that
+    use an exported file.
     """
     size = turned_size(image)
-    return fitted(decoded(image, form), form, size)
+    return fitted(decoded(image, form, quick), form, size)
 
 
-def decoded(image: Image.Image, form: Form) -> Image.Image:
+def decoded(image: Image.Image, form: Form, quick: bool = True) -> Image.Image:
     """The pixels of an image that was opened: upright, of 8 bits, grey or RGB."""
-    image.draft(None, (SPARE * form.size, SPARE * form.size))
+    if quick:
+        image.draft(None, (SPARE * form.size, SPARE * form.size))
     # Asked first: either step copies an image that does not need it.
     if image.getexif().get(ORIENTATION, 1) != 1:
         image = ImageOps.exif_transpose(image)  # turned as its EXIF data says

@@ -178,8 +178,8 @@ class Preprocess:
             image = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image)
         form = Form(self.stored_size, self.stored_channels, self.fit)
         if isinstance(image, str | os.PathLike) or hasattr(image, "read"):
-            return read_image(image, form)
-        return fit_image(image, form)
+            return read_image(image, form, quick=False)
+        return fit_image(image, form, quick=False)
 
 
 def _need(ok: bool, problem: str) -> None:

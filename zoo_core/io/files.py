@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import IO
 
@@ -165,3 +166,9 @@ def user_manifest() -> Path:
     if chosen := os.environ.get("ZOO_MANIFEST"):
         return Path(chosen).expanduser().absolute()
     return Path(user_folder("data")) / "weights_manifest.json"
+
+
+def free_name(path: Path) -> Path:
+    """Where to write what nobody gave a name: samples.png, or samples-2.png where that exists."""
+    numbered = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in count(2))
+    return next(p for p in chain([path], numbered) if not os.path.lexists(p))

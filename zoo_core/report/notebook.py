@@ -9,6 +9,7 @@ import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,15 @@ from PIL import Image, ImageOps
 from zoo_core.data.images import open_image
 from zoo_core.io.console import figure, label, visible
 from zoo_core.io.files import temporary_folder
+from zoo_core.report.compared import Compared, draw
 from zoo_core.report.text import results
-from zoo_core.report.write import read_facts
+from zoo_core.report.write import Report, read_facts
+from zoo_core.runs.compare import Comparison
 from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.settings import as_typed
 from zoo_core.train.runner import Result
+from zoo_core.use.export import Exported
 from zoo_core.use.load import About
 from zoo_core.use.predict import SHOWN, Prediction
 
@@ -97,6 +101,43 @@ def run_html(shown: Run | Result) -> str:
         draw_curves(path, facts.curves, "", facts.summary.units, facts.result.get("best_epoch"))
 
     return block(facts.title, table(rows), plot(draw, "Metrics by epoch") if facts.curves else "")
+
+
+def report_html(report: Report) -> str:
+    """Where a report is, and its plots."""
+    shown = [_drawn(path) for path in report.plots]
+    return block(str(report.path), *shown, *(f"<div>{text(one)}</div>" for one in report.remarks))
+
+
+def _drawn(path: Path) -> str:
+    return plot(lambda copy: copy.write_bytes(path.read_bytes()), path.stem)
+
+
+def compared_html(compared: Compared) -> str:
+    """The figures of each group of runs, and its curves."""
+    parts = []
+    for one in compared.groups:
+        further = dict.fromkeys(n for row in one.rows for n in row.summary.figures)
+        names = ["loss", "accuracy", *further]
+        rows = []
+        for row in one.rows:
+            settings = (row.settings.get(name, "") for name in one.apart)
+            known = ((name, row.summary.figure(name)) for name in names)
+            shown = (None if value is None else figure(name, value) for name, value in known)
+            rows.append([row.summary.run, *settings, *shown, row.note])
+        titles = ["run", *one.apart, *map(label, names), ""]
+        curves = plot(partial(_curves, one), "Curves of the runs")
+        parts.append(block(one.title, table(rows, titles), curves))
+    return "".join(parts)
+
+
+def _curves(group: Comparison, path: Path) -> None:
+    draw(path, 1, group)
+
+
+def exported_html(exported: Exported) -> str:
+    """What a file takes and gives, and how it compares with the model."""
+    return block("exported", table([*exported.facts().items()]))
 
 
 def about_html(about: About) -> str:

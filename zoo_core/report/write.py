@@ -23,7 +23,7 @@ from zoo_core.data.sheets import first_page, write_sheet
 from zoo_core.io.console import typed
 from zoo_core.io.errors import UnknownName, ZooError, os_errors
 from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import describe
+from zoo_core.io.targets import Displayed, describe
 from zoo_core.report.text import PLOTS, SHOWN, Facts, markdown, surest_mistakes
 from zoo_core.runs.predictions import read_predictions, targets_of
 from zoo_core.runs.run import Run
@@ -40,10 +40,14 @@ COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Displayed):
+    """A report that was written."""
+
     path: Path
     plots: list[Path]
     remarks: list[str]  # what had to be left out, and why
+
+    _html = "zoo_core.report.notebook:report_html"
 
 
 def write_report(run: Run, dataset: Dataset | None = None) -> Path:

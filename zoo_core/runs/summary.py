@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zoo_core.io.console import UNITS
+from zoo_core.io.console import UNITS, matches
 from zoo_core.io.errors import ZooError
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Directory, Run, SearchFolder
@@ -206,6 +206,12 @@ def summarize_any(found: Run | SearchFolder) -> Summary:
         return summarize(found) if isinstance(found, Run) else summarize_search(found)
     except ZooError as error:
         return Summary(run=found.name, path=str(found.path), kind=found.kind, error=str(error))
+
+
+def matching(text: str, every: Sequence[Summary]) -> list[Summary]:
+    """Those whose name fits a pattern, or that have a word in their model, dataset or status."""
+    words = [(s.run, s.model, s.dataset, s.shown_status, s.kind) for s in every]
+    return [s for s, said in zip(every, words, strict=True) if matches(text, [s.run], said)]
 
 
 def _quiet(found: Run | SearchFolder) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,12 @@ Config = Mapping[str, Any]  # all options of a model
 Tensors = Mapping[str, Any]  # arrays by name
 Shape = tuple[int | None, ...]  # None: a size that only fitting decides
 TensorSpec = Mapping[str, tuple[Shape, str]]  # shape and NumPy dtype ("float32") by name
+
+# Files of other programs that `zoo export` writes: what each is, and which packages it needs.
+FORMATS = {
+    ".onnx": ("ONNX", ("onnx", "onnxscript", "onnxruntime")),
+    ".pt2": ("a program of torch.export, of torch models only", ("torch",)),
+}
 
 
 @dataclass(frozen=True)
@@ -199,15 +205,24 @@ class Framework(ABC):
         answers = self.answers(entry, targets)
         return answers.figures if answers else {}
 
-    def export(
-        self, entry: ModelEntry, model: Any, images: Any, path: Path, about: Mapping[str, Any]
-    ) -> float:
-        """Write a model for other programs; by how much its answers on the images then differ.
+    def to_onnx(
+        self, model: Any, graph: Any, inputs: Sequence[Any], examples: Sequence[Any]
+    ) -> Any:
+        """Write a model into an ONNX graph: from symbols of its inputs to that of its outputs.
 
-        about: what the file must say, as JSON: task, classes, what outputs are, preprocessing.
+        model: a model, or a zoo.Generator, whose `network` is meant. examples: arrays of NumPy, two
+        of each input, which `symbol` stands for. `graph.apply("Relu", x)` adds an operator,
+        `graph.put(array)` a constant, `graph.include(onnx_model, *inputs)` what another program has
+        converted; docs/export.md has an example.
         """
+        raise UsageError(f"{type(self).__name__} cannot write its models as ONNX")
+
+    def to_pt2(
+        self, model: Any, path: Path, form: Any, examples: Sequence[Any], about: Mapping[str, Any]
+    ) -> Callable[[Sequence[Any]], dict[str, Any]]:
+        """Write a model, with what a form puts around it, for torch; a function that runs it."""
         raise UsageError(
-            f"model {entry.name!r} cannot be exported: {entry.framework} has no such format"
+            f"{type(self).__name__} cannot write a program of torch", "-o FILE.onnx, perhaps"
         )
 
 

@@ -1,16 +1,11 @@
-"""The trainer of torch models, `trainer="torch"`; it also exports them to ONNX or .pt2."""
+"""The trainer of torch models, `trainer="torch"`."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import io
-import json
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +14,13 @@ from torch import Tensor, nn
 from torch.nn.modules import module
 
 from zoo_core.data.loader import Batch, Loader
-from zoo_core.io.errors import OptionError, ZooError
-from zoo_core.io.files import temporary_folder
+from zoo_core.io.errors import OptionError
 from zoo_core.io.process import process
-from zoo_core.io.targets import describe, missing_dependency
 from zoo_core.spec.answers import Answers, Figure, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import PRECISIONS, Recipe
+from zoo_core.torch import export
 from zoo_core.torch.evidence import evidence_of
 from zoo_core.torch.learner import (
     TorchLearner,
@@ -46,7 +40,6 @@ HOOKS = (  # what torch calls for each part of a module
     module.register_module_buffer_registration_hook,
     module.register_module_module_registration_hook,
 )
-TOLERANCE = 1e-3  # of the largest number in the answer: other kernels round differently
 
 
 class TorchTrainer(Trainer):
@@ -116,32 +109,11 @@ class TorchTrainer(Trainer):
             self.load_state(model, tensors)
         return model.to(choose_device(device), wanted if dtype else None).eval()
 
-    def export(
-        self, entry: ModelEntry, model: nn.Module, images: Tensor, path: Path, about: Config
-    ) -> float:
-        """`about` is the metadata `zoo` of an ONNX file, or the extra file zoo.json of a .pt2."""
-        if path.suffix == ".onnx":
-            for package in ("onnx", "onnxscript", "onnxruntime"):
-                if importlib.util.find_spec(package) is None:
-                    raise missing_dependency(package, "writing ONNX")
-        expected = _answers(model, images)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary_folder(path) as folder:
-                written = folder / path.name
-                with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-                    warnings.simplefilter("ignore")  # of the exporter, about itself
-                    difference = _difference(expected, _written(model, images, written, about))
-                written.replace(path)
-                return difference
-        except OSError as error:
-            raise ZooError(f"{path} could not be written: {error.strerror or error}") from error
-        except ZooError:
-            raise
-        except Exception as error:
-            what = f"{type(model).__name__} cannot be exported to {path.suffix}"
-            hint = "run the command again with --debug for the traceback"
-            raise ZooError(f"{what}: {describe(error)[:300]}", hint) from error
+    def to_onnx(self, *given: Any) -> Any:
+        return export.to_onnx(*given)
+
+    def to_pt2(self, *given: Any) -> Any:
+        return export.to_pt2(*given)
 
     def environment(self, device: str) -> dict[str, Any]:
         where, threads = str(choose_device(device)), torch.get_num_threads()
@@ -249,39 +221,3 @@ def _batches(model: nn.Module, loader: Loader) -> Iterator[Batch]:
     for batch in loader.epoch(0):
         labels = None if batch.labels is None else batch.labels.to(device)
         yield replace(batch, images=batch.images.to(device), labels=labels)
-
-
-def _written(model: nn.Module, images: Tensor, path: Path, about: Config) -> list[np.ndarray]:
-    """Write the model, and give the answers of what was written."""
-    # AUTO: any number of images, unless the model itself insists on this one.
-    shapes = ({0: torch.export.Dim.AUTO},)
-    program = torch.export.export(model, (images,), dynamic_shapes=shapes, strict=False)
-    if path.suffix != ".onnx":
-        torch.export.save(program, path, extra_files={"zoo.json": json.dumps(about)})
-        return _answers(torch.export.load(path).module(), images)
-    import onnxruntime
-
-    written = torch.onnx.export(program, (), input_names=["images"], verbose=False)
-    assert written is not None
-    written.model.metadata_props["zoo"] = json.dumps(about)
-    written.save(path, external_data=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return list(session.run(None, {"images": images.numpy()}))
-
-
-@torch.no_grad()
-def _answers(model: Any, images: Tensor) -> list[np.ndarray]:
-    leaves = torch.utils._pytree.tree_leaves(model(images))
-    return [leaf.detach().float().numpy() for leaf in leaves if isinstance(leaf, Tensor)]
-
-
-def _difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
-    if [one.shape for one in expected] != [one.shape for one in found]:
-        what = "the output of the exported file has another shape than the model's"
-        raise ZooError(f"{what}; the file was not saved")
-    difference = max(float(np.abs(a - b).max()) for a, b in zip(expected, found, strict=True))
-    allowed = TOLERANCE * max(float(np.abs(one).max()) for one in expected)
-    if not difference <= allowed:
-        what = f"the output of the exported file differs from the model's by {difference:.2g}"
-        raise ZooError(f"{what}; the file was not saved")
-    return difference

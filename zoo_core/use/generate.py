@@ -48,6 +48,10 @@ class Generator:
         """
         raise NotImplementedError
 
+    def network(self, noise: Any, conditions: Any = None) -> Any:
+        """What `draw` does, with arrays of the framework: exported files do this. Optional."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Samples:

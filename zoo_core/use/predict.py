@@ -20,7 +20,7 @@ from zoo_core.io.net import is_url, read_url
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.spec.answers import Answers
 from zoo_core.spec.framework import Framework, framework_of
-from zoo_core.use.load import as_input, blocks, loaded
+from zoo_core.use.load import as_input, blocks, capability, loaded
 
 MOST_BYTES = 100_000_000  # of an image that an address gives
 SHOWN = 12  # images that a notebook shows beside their predictions
@@ -124,6 +124,20 @@ def several(images: Any) -> list[Any]:
     if hasattr(images, "ndim"):  # an array, which can be iterated even where it is one image
         return list(images) if images.ndim == 4 else [images]
     return list(images) if isinstance(images, Iterable) else [images]
+
+
+def features(model: Any, images: Any, *, runs: Path | None = None) -> np.ndarray:
+    """What a model computes of images before it decides: float (images, features).
+
+    model: as for `predict`, one with the capability `features`. images: one image or several.
+    """
+    model = loaded(model, runs)
+    compute = capability(model.zoo.entry, "features")
+    named = named_images(model, images if isinstance(images, list | tuple) else [images])
+    stored = [model.zoo.preprocess.stored(opened(image)) for _, image in named]
+    at_once = min(EVALUATION_BATCH, model.zoo.preprocess.at_once)
+    parts = (stored[part] for part in blocks(len(stored), at_once))
+    return np.concatenate([compute(model, as_input(model, part)) for part in parts])
 
 
 def answers_of(model: Any) -> Answers:

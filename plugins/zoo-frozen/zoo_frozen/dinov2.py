@@ -98,9 +98,9 @@ class DINOv2(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         patches = self.patch_embed.proj(images).flatten(2).transpose(1, 2)  # (B, places - 1, C)
-        first = self.cls_token.expand(len(images), -1, -1)
+        first = self.cls_token.expand(images.shape[0], -1, -1)
         tokens = torch.cat((first, patches), 1) + self.pos_embed
-        registers = self.register_tokens.expand(len(images), -1, -1)  # they have no position
+        registers = self.register_tokens.expand(images.shape[0], -1, -1)  # they have no position
         tokens = torch.cat((tokens[:, :1], registers, tokens[:, 1:]), 1)
         return self.norm(self.blocks(tokens)[:, 0])
 

@@ -74,7 +74,7 @@ class ViT(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         patches = self.conv_proj(images).flatten(2).transpose(1, 2)  # (B, T - 1, C)
-        first = self.class_token.expand(len(images), -1, -1)
+        first = self.class_token.expand(images.shape[0], -1, -1)
         tokens = torch.cat((first, patches), 1) + self.encoder.pos_embedding
         return self.encoder.ln(self.encoder.layers(tokens))[:, 0]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import zoo
 
@@ -16,15 +17,17 @@ class FromNoise(zoo.Generator):
         super().__init__(model)
         self.noise = (model.noise,)
 
+    def network(self, noise: Tensor, conditions: Tensor | None = None) -> Tensor:
+        if conditions is None:
+            return self.model.generator(noise)
+        return self.model.generate(noise, conditions)
+
     @torch.inference_mode()
     def draw(self, noise: np.ndarray, conditions: np.ndarray | None) -> np.ndarray:
-        model = self.model.eval()
-        parameter = next(model.parameters())
+        parameter = next(self.model.eval().parameters())
         z = torch.from_numpy(noise).to(parameter.device, parameter.dtype)
-        if conditions is None:
-            return model.generator(z).float().cpu().numpy()
-        labels = torch.from_numpy(conditions).to(parameter.device)
-        return model.generate(z, labels).float().cpu().numpy()
+        labels = None if conditions is None else torch.from_numpy(conditions).to(parameter.device)
+        return self.network(z, labels).float().cpu().numpy()
 
 
 class FromLabel(FromNoise):

@@ -28,7 +28,7 @@ class FCN(nn.Module):
         self.layers = nn.Sequential(*layers[:-1])  # no ReLU after the logits
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layers.forward(x)  # (B, C, H, W) to (B, num_classes)
+        return self.layers(x)  # (B, C, H, W) to (B, num_classes)
 
 
 class LeNet(nn.Module):
@@ -63,4 +63,4 @@ class LeNet(nn.Module):
         x = self.pool(self.bn2(self.conv2(x)).relu())  # (B, 16, 5, 5)
         x = self.fc1(x.flatten(1)).relu()  # (B, 120)
         x = self.fc2(x).relu()  # (B, 84)
-        return self.fc3.forward(x)  # (B, num_classes)
+        return self.fc3(x)  # (B, num_classes)

@@ -57,6 +57,10 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if args and hasattr(args[0], "through"):  # no tensor: the layer becomes a part of a graph
+            made = args[0].through(self)
+            if made is not None:
+                return made
         return self.forward(*args, **kwargs)
 
     def _named(self, kind: type, prefix: str = "") -> Iterator[tuple[str, Any]]:

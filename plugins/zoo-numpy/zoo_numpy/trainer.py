@@ -54,6 +54,11 @@ class NumpyTrainer(zoo.Trainer):
         logits: Tensor = model.eval()(Tensor(images))
         return logits.data
 
+    def to_onnx(self, model: nn.Module, graph: Any, inputs: Any, examples: Any) -> Any:
+        from zoo_numpy.onnx import Traced
+
+        return model.eval()(Traced(graph, inputs[0])).symbol
+
 
 class NumpyLearner(zoo.Learner):
     """What zoo.Learner leaves to a framework."""

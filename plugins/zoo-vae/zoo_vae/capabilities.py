@@ -32,9 +32,14 @@ class FromCode(zoo.Generator):
         super().__init__(model)
         self.noise = (model.latent,)
 
+    def network(self, noise: Tensor, conditions: Tensor | None = None) -> Tensor:
+        return self.model.decoder(noise)
+
     @torch.inference_mode()
     def draw(self, noise: np.ndarray, conditions: np.ndarray | None) -> np.ndarray:
-        return as_array(self.model.eval().decoder(like(self.model, noise)))
+        model = self.model.eval()
+        labels = None if conditions is None else like(model, conditions)
+        return as_array(self.network(like(model, noise), labels))
 
 
 class FromLabel(FromCode):
@@ -43,11 +48,8 @@ class FromLabel(FromCode):
     def conditions(self, classes: Sequence[str]) -> Sequence[str]:
         return classes
 
-    @torch.inference_mode()
-    def draw(self, noise: np.ndarray, conditions: np.ndarray | None) -> np.ndarray:
-        assert conditions is not None
-        z, labels = like(self.model, noise), like(self.model, conditions)
-        return as_array(self.model.eval().decode(z, labels))
+    def network(self, noise: Tensor, conditions: Tensor | None = None) -> Tensor:
+        return self.model.decode(noise, conditions)
 
 
 class NearCentres(FromCode):
@@ -58,9 +60,6 @@ class NearCentres(FromCode):
             return ()
         return [classes[number] for number in self.model.names.tolist()]
 
-    @torch.inference_mode()
-    def draw(self, noise: np.ndarray, conditions: np.ndarray | None) -> np.ndarray:
-        if conditions is None:
-            return super().draw(noise, None)
-        centres = as_array(self.model.centres)[conditions]
-        return super().draw((centres + NEAR * noise).astype(np.float32), None)
+    def network(self, noise: Tensor, conditions: Tensor | None = None) -> Tensor:
+        codes = noise if conditions is None else self.model.centres[conditions] + NEAR * noise
+        return super().network(codes)

@@ -30,7 +30,7 @@ class VAEClusters(VAE):
         mu, _ = self.encode(images)
         away = 0.5 * (mu[:, None] - self.centres).square().sum(2)  # (B, clusters)
         scores = torch.full((len(mu), self.classes), -NOT_NAMED, dtype=away.dtype).to(away.device)
-        return scores.scatter_reduce(1, self.names.expand(len(mu), -1), -away, "amax")
+        return scores.scatter_reduce(1, self.names.expand(mu.shape[0], -1), -away, "amax")
 
 
 class VAEClustersTask(VAETask):

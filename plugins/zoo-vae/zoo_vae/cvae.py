@@ -67,7 +67,7 @@ class CVAE(nn.Module):
 
     def scores(self, images: Tensor, features: Tensor) -> Tensor:
         """All labels at once; the features of an image are the same for all of them."""
-        count = len(images)
+        count = images.shape[0]
         labels = torch.arange(self.classes, device=images.device).repeat(count)  # 0 1 .. 0 1 ..
         error, kl = self.losses(
             images.repeat_interleave(self.classes, 0),

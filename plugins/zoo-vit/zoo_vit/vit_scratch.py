@@ -58,7 +58,7 @@ class ViTScratch(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         tokens = self.embed(cut(images, self.patch_size))  # (B, patches, width)
-        asking = self.class_token.expand(len(tokens), -1, -1)
+        asking = self.class_token.expand(tokens.shape[0], -1, -1)
         tokens = torch.cat([asking, tokens], dim=1) + self.positions
         for block in self.blocks[:-1]:
             tokens = block(tokens, self.norm)
