@@ -24,6 +24,7 @@ from typing import Any
 
 from cost_picture import Point, draw_cost
 
+from zoo_core.runs.statistics import spread, wilson
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.weights.manifest import all_weights, is_packaged, packaged_file
@@ -270,9 +271,17 @@ class Figure:
         )
         text = f"**{percent(self.accuracy)}**"
         if len(self.names) > 1:
-            least, most = min(self.accuracies), max(self.accuracies)
-            return f"{text} ({100 * least:.2f} to {100 * most:.2f}, seeds {seeds})"
-        return f"{text} (seed {seeds})"
+            over = spread(self.accuracies)
+            assert over.interval is not None
+            low, high = (100 * end for end in over.interval)
+            ends = f"{100 * over.low:.2f} to {100 * over.high:.2f}"
+            return f"{text} {self.sure()} (seeds {seeds}: {ends}, mean ± {(high - low) / 2:.2f})"
+        return f"{text} {self.sure()} (seed {seeds})"
+
+    def sure(self) -> str:
+        """The 95 % interval for other test images."""
+        low, high = wilson(self.accuracy, self.documents[0]["dataset"]["test"])
+        return f"[{100 * low:.2f}, {100 * high:.2f}]"
 
     def digests(self) -> str:
         return " ".join(f"`{d['result']['model']['sha256'][:8]}`" for d in self.documents)
@@ -383,7 +392,7 @@ def short_table(models: list[Trained]) -> str:
                 model.dataset,
                 f"{model.parameters:,}",
                 model.reported,
-                f"**{percent(model.default.accuracy)}**"
+                f"**{percent(model.default.accuracy)}** {model.default.sure()}"
                 + (
                     f" ({whole} epochs)"
                     if " of " in (whole := model.default.shown_epochs())

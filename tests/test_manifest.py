@@ -116,7 +116,10 @@ def test_an_option_that_is_a_digest_names_other_weights():
         assert backbone_of(entry(**fields, config={"any": "sha256:ab"})) == "sha256:ab"
 
 
-@pytest.mark.parametrize("field", [f for f in Weights.__struct_fields__ if f != "targets"])
+OPTIONAL = ("targets", "temperature")
+
+
+@pytest.mark.parametrize("field", [f for f in Weights.__struct_fields__ if f not in OPTIONAL])
 def test_every_field_must_be_there_and_of_its_type(field):
     missing = document()
     del missing[field]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from zoo_core.runs.predictions import intervals
 from zoo_core.runs.statistics import (
     across_seeds,
     draws,
@@ -21,6 +22,7 @@ from zoo_core.runs.statistics import (
     t_quantile,
     wilson,
 )
+from zoo_core.spec.answers import ClassAnswers, Targets
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 5), (5, 5), (86, 100), (8637, 10_000), (1, 3)])
@@ -28,6 +30,8 @@ def test_the_interval_of_a_share_is_wilsons(right, count):
     expected = stats.binomtest(right, count).proportion_ci(0.95, "wilson")
     assert wilson(right / count, count) == pytest.approx((expected.low, expected.high))
     assert wilson(0.0, 0) == (0, 1)
+    for every in range(1, 200):
+        assert wilson(1.0, every)[1] == 1 and wilson(0.0, every)[0] == 0
 
 
 @pytest.mark.parametrize(("won", "lost"), [(0, 0), (1, 0), (8, 2), (2, 8), (40, 40), (300, 250)])
@@ -153,3 +157,38 @@ def test_bootstrap_intervals_hold_the_true_difference_as_often_as_they_say():
         assert test.interval == percentiles(drawn) and math.isfinite(test.p)
     assert 0.93 * 600 <= held <= 0.97 * 600
     assert called <= 0.07 * 600
+
+
+def boastful_scores(random, images):
+    """Logits of a model that is right in about two of three cases and surer than that."""
+    labels = random.choice(3, images, p=(0.5, 0.3, 0.2))
+    logits = random.normal(size=(images, 3)) * 1.5
+    logits[np.arange(images), labels] += 1.2
+    return 1.5 * logits, labels
+
+
+@pytest.mark.slow
+def test_intervals_of_all_figures_hold_the_true_ones_as_often_as_they_say():
+    random, answers = np.random.default_rng(6), ClassAnswers(Targets("class", ("a", "b", "c")))
+    logits, labels = boastful_scores(random, 300_000)
+    true = answers.weighted(logits, labels)(np.ones((1, len(labels))))
+    held, rounds = dict.fromkeys(true, 0), 400
+    for _ in range(rounds):
+        logits, labels = boastful_scores(random, 1000)
+        found = intervals(answers, answers.values(logits), labels)
+        for name, (low, high) in found.items():
+            held[name] += low <= true[name][0] <= high
+    shares = {name: count / rounds for name, count in held.items()}
+    assert all(0.93 <= share <= 0.975 for share in shares.values()), shares
+
+
+@pytest.mark.slow
+def test_the_calibration_error_of_a_calibrated_model_may_be_zero():
+    random, answers = np.random.default_rng(7), ClassAnswers(Targets("class", ("a", "b", "c")))
+    held = 0
+    for _ in range(300):
+        logits = random.normal(size=(1000, 3)) * 2
+        values = answers.values(logits)
+        labels = (random.random((1000, 1)) < np.cumsum(values, 1)).argmax(1)
+        held += intervals(answers, values, labels)["ece"][0] == 0
+    assert held >= 0.93 * 300

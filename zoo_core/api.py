@@ -68,8 +68,9 @@ def train(
     runs: str | Path | None = None,
     quiet: bool = False,
     name: str = "",
+    seeds: int = 1,
     **changes: Any,
-) -> Result:
+) -> Result | SearchResult:
     """Train a model and return the result: its run directory, metrics and report.
 
         result = zoo.train("cnn", epochs=3, lr=1e-3, model={"dropout": 0.3})
@@ -82,7 +83,17 @@ def train(
     a mapping. tune: search the learning rate first; what is set here holds for the training with
     the best one too. After Ctrl-C, which raises zoo.Interrupted, `resume` goes on. name: of the
     run's folder; the same call goes on with a run that was stopped, or gives a complete one back.
+    seeds: more than 1 trains so often, each time with the next seed, and returns a SearchResult.
     """
+    if seeds > 1:
+        from zoo_core.spec.settings import choose_recipe, override
+
+        given = {**(settings or {}), **changes}
+        first = override(choose_recipe(info(model), recipe or "default"), given).seed
+        given.pop("seed", None)
+        space = {"seed": list(range(first, first + seeds))}
+        return _search(kind="sweep", model=model, dataset=dataset, recipe=recipe, settings=given,
+                       space=space, device=device, runs=runs, quiet=quiet, name=name)  # fmt: skip
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 

@@ -28,12 +28,13 @@ def test_compare_ranks_runs_in_a_table_and_draws_their_curves(zoo_here, tmp_path
     done = zoo_here("compare", *(f"runs/{path.name}" for path in root.iterdir()))
     header, *rows, _, plot = done.stdout.splitlines()
     assert columns(header) == [
-        "MODEL", "RUN", "DATASET", "PARAMETERS", "SIZE", "EPOCHS", "TIME", "IMAGES/S", "MS/IMAGE",
-        "LOSS", "ACCURACY", "NOTE",
+        "RANK", "MODEL", "RUN", "DATASET", "PARAMETERS", "SIZE", "EPOCHS", "TIME", "IMAGES/S",
+        "MS/IMAGE", "LOSS", "ACCURACY", "INTERVAL", "NOTE",
     ]  # fmt: skip
-    assert [row.split()[0] for row in rows] == ["cnn", "mlp", "vit", "vae"]
+    assert [row.split()[:2] for row in rows[:2]] == [["1", "cnn"], ["2", "mlp"]]
+    assert [row.split()[:2] for row in rows[2:]] == [["-", "vit"], ["-", "vae"]]
     first = columns(rows[0])
-    assert first[3:9] == ["1,150,000", "4.6 MB", "12/12", "2 min 30 s", "3,988", "0.213"]
+    assert first[4:10] == ["1,150,000", "4.6 MB", "12/12", "2 min 30 s", "3,988", "0.213"]
     assert first[-1] == "best"
     assert columns(rows[2])[-1] == "interrupted"
     assert sum(row.endswith("best") for row in rows) == 1
@@ -98,12 +99,12 @@ def test_settings_that_differ_are_columns(zoo_here, tmp_path, undrawn):
         )
     names = sorted(path.name for path in root.glob("cnn-*"))
     header, *rows = zoo_here("compare", *names).stdout.splitlines()[:4]
-    assert columns(header)[:8] == [
-        "MODEL", "RUN", "DATASET", "OPTIMIZER", "SUBSET", "SEED", "MODEL.DROPOUT",
+    assert columns(header)[:9] == [
+        "RANK", "MODEL", "RUN", "DATASET", "OPTIMIZER", "SUBSET", "SEED", "MODEL.DROPOUT",
         "DATA.IMAGE_SIZE",
     ]  # fmt: skip
-    assert columns(rows[1])[3:8] == ["adam", "0.5", "0", "0.5", "64"]
-    assert columns(rows[2])[3:8] == ["sgd", "1", "0", "0.1", "-"]
+    assert columns(rows[1])[4:9] == ["adam", "0.5", "0", "0.5", "64"]
+    assert columns(rows[2])[4:9] == ["sgd", "1", "0", "0.1", "-"]
     document = json.loads(zoo_here("compare", *names, "--json").stdout)["runs"]
     assert document[0]["settings"] == {
         "optimizer": "adam", "subset": "1", "seed": "1", "model.dropout": "0.5",
@@ -154,7 +155,7 @@ def test_the_table_fits_the_terminal_and_keeps_the_settings(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     shown = zoo_here("compare", *(path.name for path in root.iterdir())).stdout
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
-    assert max(map(len, lines)) <= width
+    assert max(map(len, lines[: lines.index("")])) <= width  # below it are sentences
     words = " ".join(lines).split()
     assert ("ema=0.9" in words and "optimizer=sgd" in words) == (width == 80)
     assert ("EMA" in words) == (width == 250)
@@ -169,3 +170,70 @@ def test_mistakes_get_a_sentence(zoo_here, tmp_path):
     (tmp_path / "file").touch()
     done = zoo_here("compare", run.name, other.name, "-o", "file/x.png", status=1)
     assert "file/x.png could not be written" in done.stderr
+
+
+def pair_of(zoo_here, *names):
+    document = json.loads(zoo_here("compare", *names, "--json").stdout)
+    return document, document["pairs"][0]
+
+
+def test_runs_that_the_test_images_cannot_tell_apart_share_a_rank(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    ours, theirs = make_run(root, model="cnn", skill=3.0), make_run(root, model="mlp", skill=3.02)
+    done = zoo_here("compare", ours.name, theirs.name)
+    _, *rows = done.stdout.splitlines()[:3]
+    assert [row.split()[0] for row in rows] == ["1", "1"] and "best" not in done.stdout
+    assert "mlp and cnn cannot be told apart: 0." in done.stdout
+    assert "McNemar, mid-p" in done.stdout and "images would settle it." in done.stdout
+    document, pair = pair_of(zoo_here, ours.name, theirs.name)
+    assert not pair["different"] and pair["p"] > 0.05 and pair["images"]["enough"] > 400
+    assert [row["rank"] for row in document["runs"]] == [1, 1]
+    low, high = document["runs"][0]["intervals"]["accuracy"]
+    assert low < document["runs"][0]["accuracy"] < high
+
+
+def test_runs_that_differ_by_the_seed_alone_are_one_row(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    runs = [
+        make_run(root, model=model, time=f"20261116T10150{seed}Z", recipe={"seed": seed},
+                 seed=seed + 5, skill=skill)
+        for model, skill in (("cnn", 4.0), ("mlp", 2.5)) for seed in range(3)
+    ]  # fmt: skip
+    names = [run.name for run in runs]
+    lines = zoo_here("compare", *names).stdout.splitlines()
+    assert "OVER SEEDS" in lines[0] and "THEIR MEAN" in lines[0] and len(lines[:3]) == 3
+    assert "0,1,2" in lines[1] and "3 seeds" in lines[1] and lines[1].endswith("best")
+    document, pair = pair_of(zoo_here, *names)
+    assert [team["runs"] for team in document["teams"]] == [names[:3], names[3:]]
+    assert pair["seeds"]["test"] == "t-test over seeds" and pair["different"]
+    assert pair["p"] == max(pair["seeds"]["p"], pair["images"]["p"])
+    again = make_run(root, time="20261116T101509Z", recipe={"seed": 0})
+    document, _ = pair_of(zoo_here, *names[:3], again.name)  # one seed twice is not a repetition
+    assert sorted(len(team["runs"]) for team in document["teams"]) == [1, 3]
+
+
+def test_only_runs_on_the_same_images_are_paired(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    ours, theirs = make_run(root, model="cnn"), make_run(root, model="mlp", skill=3)
+    data = theirs.read()["dataset"]
+    theirs.update(dataset=data | {"digest": "cd" * 32, "options": {"image_size": 64}})
+    _, pair = pair_of(zoo_here, ours.name, theirs.name)
+    assert pair["images"]["test"] == "two independent shares"
+    theirs.update(dataset=data)
+    assert pair_of(zoo_here, ours.name, theirs.name)[1]["images"]["test"] == "McNemar, mid-p"
+    theirs.predictions_file.write_bytes(b"damaged")
+    _, pair = pair_of(zoo_here, ours.name, theirs.name)
+    assert pair["images"]["test"] == "two independent shares"
+
+
+def test_a_run_that_was_chosen_by_the_test_set_says_so(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    plan = {"kind": "sweep", "model": "mlp/mlp", "trials": 3, "recipe": {"validation_fraction": 0}}
+    search = make_search(root, kind="sweep", plan=plan)
+    for number in (1, 2):
+        run = make_run(root, model=f"m{number}")
+        (search.path / "trials").mkdir(exist_ok=True)
+        run.path.rename(search.path / "trials" / f"00{number}")
+    done = zoo_here("compare", *(f"{search.name}/trials/00{n}" for n in (1, 2)))
+    assert done.stdout.count("chosen on the test set") == 1
+    assert "(chosen on test)" in zoo_here("runs").stdout

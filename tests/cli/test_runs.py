@@ -22,12 +22,12 @@ def test_runs_are_listed_newest_last(zoo_here, tmp_path):
     make_run(root, model="cnn", time="20261116T101502Z")
     make_run(root, model="zzz", time="20261115T235959Z", classes=())
     lines = zoo_here("runs").stdout.splitlines()
-    titles = ["RUN", "MODEL", "DATASET", "STATUS", "EPOCHS", "TIME", "LOSS", "ACCURACY"]
+    titles = ["RUN", "MODEL", "DATASET", "STATUS", "EPOCHS", "TIME", "LOSS", "ACCURACY", "INTERVAL"]
     assert lines[0].split() == titles  # the loss, because one of them has no accuracy
     assert [line.split()[1] for line in lines[1:]] == ["zzz", "vit", "cnn"]
     assert lines[1].split()[3:5] == ["complete", "12/12"] and lines[1].split()[-1] == "-"
     assert lines[2].split()[3:5] == ["interrupted", "3/12"]
-    assert "  2 min 30 s  " in lines[3] and lines[3].endswith(" %")
+    assert "  2 min 30 s  " in lines[3] and " % " in lines[3] and " to " in lines[3]
 
 
 def test_text_is_a_pattern_or_a_word(json_here, tmp_path):

@@ -12,8 +12,10 @@ from report.made_runs import make_dataset, make_metrics, make_run
 from zoo_core.data.datasets import open_dataset
 from zoo_core.io.errors import ZooError
 from zoo_core.report.write import build_report, write_report
+from zoo_core.runs.summary import summarize
 
 ALL = {"curves.png", "rate.png", "classes.png", "confusion.png", "predictions.png", "mistakes.png"}
+ALL |= {"calibration.png"}
 
 
 def listed(report):
@@ -57,9 +59,10 @@ def test_a_complete_run_has_every_figure_and_picture(complete):
     assert report.remarks == []
     text = report.path.read_text(encoding="utf-8")
     accuracy = f"{100 * run.read()['result']['test']['accuracy']:.2f} %"
+    sure = " to ".join(f"{100 * end:.2f}" for end in summarize(run).intervals["accuracy"])
     assert text.startswith(f"# cnn on made_up: {accuracy} on the test set\n")
     for line in (
-        f"| test accuracy | {accuracy} |",
+        f"| test accuracy | {accuracy} ({sure}) |",
         "| test top-5 accuracy | 98.00 % |",
         "| trainable parameters | 1,147,914 |",
         "| all parameters | 1,150,000 |",
@@ -118,8 +121,10 @@ def test_a_hundred_classes_are_shown_by_their_best_and_worst(tmp_path):
     report = build_report(make_run(tmp_path, classes=100, count=1000, skill=5))
     assert shown(report) == ALL - {"predictions.png", "mistakes.png"}
     text = report.path.read_text()
-    assert text.count("| ... | ... | ... |") == 1
-    rows = [float(value) for value in re.findall(r"\| ([\d.]+) % \| 10 \|", text)]
+    assert text.count("| ... | ... | ... | ... |") == 1
+    rows = [
+        float(value) for value in re.findall(r"\| ([\d.]+) % \| [\d.]+ to [\d.]+ \| 10 \|", text)
+    ]
     assert len(rows) == 10
     assert rows == sorted(rows, reverse=True)
     assert "The plots of predictions are left out: there is no dataset 'made_up'." in text

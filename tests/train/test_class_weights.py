@@ -113,7 +113,7 @@ def recall_of(model, tmp_path, weights):
     run = training.train(model, "synthetic", settings=how, runs=tmp_path, quiet=True).run
     document = run.read()
     assert document["recipe"]["class_weights"] == (list(weights) if weights != "none" else "none")
-    return next(iter(document["result"]["test"]["per_class"].values()))
+    return next(iter(document["result"]["test"]["per_class"].values()))["accuracy"]
 
 
 def test_what_is_typed_after_set():

@@ -38,7 +38,11 @@ def test_the_run_says_what_it_learned(trained):
     labels, result = trained
     document = json.loads((result.path / "run.json").read_text())
     assert document["model"]["task"] == {"classes": "multilabel", "numbers": "regression"}[labels]
-    assert document["figures"].keys() >= {"loss", *result.metrics} - {"per_class"}
+    assert document["figures"].keys() >= {"loss", *result.metrics} - {
+        "per_class",
+        "images",
+        "intervals",
+    }
     targets = document["dataset"]["targets"]
     if labels == "classes":
         assert document["dataset"]["classes"][-1] == "dark"

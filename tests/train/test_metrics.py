@@ -37,7 +37,103 @@ def test_figures_of_one_class_agree_with_scikit_learn(classes, batch):
     else:
         assert "top5" not in figures
     per_class = answers.details(logits, labels)["per_class"]
-    assert list(per_class.values()) == pytest.approx(matrix.diagonal() / matrix.sum(1))
+    shares = [one["accuracy"] for one in per_class.values()]
+    assert shares == pytest.approx(matrix.diagonal() / matrix.sum(1))
+    assert [one["images"] for one in per_class.values()] == matrix.sum(1).tolist()
+    f1 = metrics.f1_score(labels, predicted, labels=every, average=None)
+    assert [one["f1"] for one in per_class.values()] == pytest.approx(f1)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_figures_of_probabilities_agree_with_scikit_learn(classes):
+    labels, logits = scored(classes)
+    logits[::2] = logits[::2].round()  # equal scores too
+    answers = of_classes(classes)
+    answers.add(logits, labels)
+    found, values = answers.details(logits, labels), answers.values(logits).astype(np.float32)
+    predicted, sure = logits.argmax(1), values.max(1)
+    assert found["macro_f1"] == pytest.approx(metrics.f1_score(labels, predicted, average="macro"))
+    given = values[:, 1] if classes == 2 else values
+    expected = metrics.roc_auc_score(labels, given, multi_class="ovr", average="macro")
+    assert found["auc"] == pytest.approx(expected)
+    order = np.argsort(-sure, kind="stable")
+    wrong = (predicted != labels)[order]
+    ends = np.append(np.diff(sure[order]) != 0, True)  # equal ones are answered together
+    group = np.append(0, np.cumsum(ends)[:-1])
+    risks = (np.cumsum(wrong) / np.arange(1, 501))[np.flatnonzero(ends)][group]
+    assert found["aurc"] == pytest.approx(risks.mean())
+
+
+def scored(classes, images=500):
+    random = np.random.default_rng(classes)
+    labels = random.integers(0, classes, images)
+    logits = random.normal(size=(images, classes)) * 2
+    logits[np.arange(images), labels] += 2
+    return labels, logits
+
+
+def test_a_temperature_makes_probabilities_as_often_right_as_they_say():
+    random, logits = np.random.default_rng(1), scored(10, images=4000)[1]
+    true = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    labels = (random.random((4000, 1)) < np.cumsum(true, 1)).argmax(1)
+    boastful = of_classes(10)
+    found = boastful.calibrated(3 * logits, labels)
+    assert found.temperature == pytest.approx(3, rel=0.05)
+    honest = ClassAnswers(found)
+    for answers in (boastful, honest):
+        answers.add(3 * logits, labels)
+    before, after = (a.details(3 * logits, labels)["ece"] for a in (boastful, honest))
+    assert after < 0.02 < 0.1 < before
+    assert honest.summary() == boastful.summary()  # the loss is that of the training
+    again = honest.raw(honest.values(3 * logits)) - 3 * logits  # but for a number for each image
+    assert np.allclose(again, again[:, :1])
+    few = of_classes(10).calibrated(3 * logits[:12], labels[:12])
+    assert few.temperature == 1  # too few mistakes, or right answers, to say
+
+
+def one_class():
+    labels, logits = scored(6, images=2000)
+    return of_classes(6), logits, labels
+
+
+def some_numbers():
+    random = np.random.default_rng(0)
+    labels = random.normal(size=(2000, 2)).astype(np.float32)
+    answers = NumberAnswers(Targets("numbers", ("x", "y"), mean=(0.1, 0.2), std=(1.0, 2.0)))
+    return answers, answers.standardised(labels) + random.normal(size=(2000, 2)) / 3, labels
+
+
+def several(seed=0, images=400, thresholds=()):
+    random = np.random.default_rng(seed)
+    labels = (random.random((images, 4)) < (0.5, 0.2, 0.05, 0.9)).astype(np.uint8)
+    logits = (random.normal(size=labels.shape) + 2.0 * labels - 1).astype(np.float32)
+    logits[::3] = logits[::3].round(0)  # equal scores too
+    targets = Targets("classes", ("a", "b", "c", "d"), thresholds=thresholds)
+    return ClassesAnswers(targets), logits, labels
+
+
+AREAS = {"auc", "aurc", "map"}  # to first order
+BINNED = {"ece"}  # in the bins of the images as they are
+
+
+@pytest.mark.parametrize("made", [one_class, several, some_numbers])
+def test_weighted_figures_are_those_of_images_that_are_there_as_often(made):
+    answers, outputs, labels = made()
+    weights = np.ones((1, len(labels)))
+    weights[0, ::100] = 2
+    twice = np.repeat(np.arange(len(labels)), weights[0].astype(int))
+    found = answers.weighted(outputs, labels)(weights)
+    expected = answers.weighted(outputs[twice], labels[twice])(np.ones((1, len(twice))))
+    plain = answers.weighted(outputs, labels)(np.ones((1, len(labels))))
+    assert set(found) <= set(answers.figures)
+    for name in set(found) - BINNED:
+        moved = float(abs(expected[name] - plain[name])[0])
+        near = 0.1 * moved + 1e-6 if name in AREAS else 1e-9
+        assert found[name] == pytest.approx(expected[name], abs=near), name
+    answers.add(outputs, labels)
+    known = answers.summary() | answers.details(outputs, labels)
+    for name in known.keys() & plain.keys():
+        assert plain[name] == pytest.approx(known[name]), name
 
 
 def test_extreme_scores_do_not_overflow():
@@ -50,16 +146,9 @@ def test_a_class_without_images_has_no_accuracy():
     answers = ClassAnswers(Targets("class", ("a", "b", "c")))
     answers.add(np.eye(3)[:2], np.array([0, 0]))
     found = answers.details(np.eye(3)[:2], np.array([0, 0]))
-    assert found["per_class"] == {"a": 0.5, "b": None, "c": None}
-
-
-def several(seed=0, images=400, thresholds=()):
-    random = np.random.default_rng(seed)
-    labels = (random.random((images, 4)) < (0.5, 0.2, 0.05, 0.9)).astype(np.uint8)
-    logits = (random.normal(size=labels.shape) + 2.0 * labels - 1).astype(np.float32)
-    logits[::3] = logits[::3].round(0)  # equal scores too
-    targets = Targets("classes", ("a", "b", "c", "d"), thresholds=thresholds)
-    return ClassesAnswers(targets), logits, labels
+    assert found["per_class"] == {
+        "a": {"accuracy": 0.5, "f1": 2 / 3, "images": 2}, "b": None, "c": None
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("thresholds", [(), (0.3, 0.6, 0.2, 0.9)])

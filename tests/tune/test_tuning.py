@@ -17,6 +17,7 @@ from fixtures import kills
 from support import environment
 
 import zoo
+from zoo_core.runs.summary import summarize_any
 from zoo_core.tune import trials
 from zoo_core.tune.search import Search, SearchSettings, decide
 from zoo_core.tune.tuning import run_search
@@ -190,6 +191,7 @@ def test_several_workers_share_the_work(small):
 @pytest.mark.renders
 def test_a_sweep_is_a_table_where_failures_are_rows(zoo_here, tmp_path):
     grid = ["--grid", "lr=0.01,1e30", "--grid", "optimizer=adam,sgd", "--set", "clip_grad=0"]
+    grid += ["--set", "validation_fraction=0.2"]
     done = zoo_here("sweep", "mlp", *SMALL, *grid, "--epochs", "3")
     sweep = only(tmp_path / "runs", "sweep-mlp-*")
     rows = done.stdout.splitlines()
@@ -401,3 +403,28 @@ def test_killed_and_resumed_it_finds_the_same(tmp_path, count, workers, model, t
     cache = str(tmp_path / "cache")
     done = kills.drive(DRIVER, tmp_path, count, 1, workers, model, trials, ZOO_CACHE=cache)
     assert done["killed"] == done["whole"]
+
+
+def test_seeds_are_repetitions_without_a_best(small):
+    runs = small["runs"]
+    how = {"epochs": 2, "data": {"train_size": 200, "test_size": 100}}
+    found = zoo.train(
+        "fcn_numpy", "synthetic", seeds=2, seed=5, settings=how, runs=runs, quiet=True
+    )
+    assert [trial.parameters for trial in found.trials] == [{"seed": 5}, {"seed": 6}]
+    assert found.best is None and found.recipe is None and not found.search.best_file.exists()
+    page = found.report.read_text()
+    assert "2 seeds, mean test accuracy" in page and "best" not in page
+    summary = summarize_any(found.search)
+    accuracies = [trial.curve[-1]["test_accuracy"] for trial in found.trials]
+    assert summary.accuracy == pytest.approx(sum(accuracies) / 2) and summary.best is None
+
+
+def test_a_sweep_without_validation_images_chooses_nothing_by_the_test_set(small):
+    settings = {"epochs": 1, "data": {"train_size": 200, "test_size": 100}}
+    how = {"grid": {"lr": [0.01, 0.1]}, "settings": settings, "runs": small["runs"], "quiet": True}
+    found = zoo.sweep("fcn_numpy", "synthetic", **how)
+    assert found.best is None and found.search.read()["best"] is None
+    assert "validation_fraction=0.1 keeps some" in found.report.read_text()
+    chosen = zoo.sweep("fcn_numpy", "synthetic", validation_fraction=0.3, **how)
+    assert chosen.best.accuracy == max(trial.accuracy for trial in chosen.trials)

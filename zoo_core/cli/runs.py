@@ -14,15 +14,26 @@ import click
 
 from zoo_core.cli import options
 from zoo_core.cli.output import Answer, Group, command, echo, group, note, print_table, say
-from zoo_core.io.console import duration, figure, label, matches, numeric, percent, size
+from zoo_core.io.console import (
+    duration,
+    figure,
+    interval_text,
+    label,
+    matches,
+    numeric,
+    percent,
+    size,
+)
 from zoo_core.io.errors import UnknownName, ZooError, os_errors
-from zoo_core.runs.compare import Comparison, Row, compare, row_of, row_of_weights
+from zoo_core.runs.compare import Comparison, Pair, Row, compare, row_of, row_of_weights
 from zoo_core.runs.leftovers import measure
 from zoo_core.runs.run import Run, find_any, runs_and_searches, runs_root
-from zoo_core.runs.summary import QUIET, Summary, summarize_any
+from zoo_core.runs.statistics import enough_seeds
+from zoo_core.runs.summary import QUIET, Summary, intervals_of, summarize_any
 from zoo_core.spec.settings import as_typed
 
 MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
+MOST_TIES = 3  # sentences
 MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
 
@@ -74,11 +85,12 @@ def runs_command(ctx: click.Context, text: str, runs: Path | None) -> Answer | N
         generative = any(s.accuracy is None and s.loss is not None for s in trained)
         classifying = any(s.accuracy is not None for s in trained)
         figures = ["#loss"] * generative + ["#accuracy"] * (classifying or not generative)
+        figures += ["interval"] * any(s.intervals for s in trained)
         columns = ["run", "model", "dataset", "status", "#epochs", "#time", *figures]
         narrow = ["dataset", "model"]  # do without these: the name says them
         if trained or not searches:
             rows = [cells(s) for s in trained]
-            print_table(columns, rows, [*narrow, "#epochs", "#time"], empty)
+            print_table(columns, rows, [*narrow, "#epochs", "#time", "interval"], empty)
         if searches:
             echo("\n" * bool(trained), nl=False)
             columns = ["search", "model", "dataset", "status", "#trials", "#time"]
@@ -103,7 +115,7 @@ def cells(summary: Summary) -> dict[str, object]:
     # Figures of training images, or of those that decided when to stop, are marked as such; those
     # of a search always are the latter.
     marked = summary.split not in ("test", "") and summary.kind != "search"
-    other = f" ({summary.split})" if marked else ""
+    other = f" ({summary.split})" if marked else " (chosen on test)" * summary.selected
     return {
         "run": summary.run,
         "search": summary.run,
@@ -120,6 +132,7 @@ def cells(summary: Summary) -> dict[str, object]:
         "ms/image": known(summary.inference_ms_per_image, "{:.3g}".format),
         "loss": known(summary.loss, lambda loss: f"{loss:.4f}{other}"),
         "accuracy": known(summary.accuracy, lambda share: percent(share) + other),
+        "interval": interval_text("accuracy", summary.intervals.get("accuracy"), summary.units),
     }
 
 
@@ -194,18 +207,19 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
     """Compare runs in one table and one plot.
 
     RUN is a path, a name in the runs folder, latest (the newest run), or weights: cnn.cifar10,
-    hf:org/name. What is not a run, a search for example, is skipped. Settings that differ are
-    columns. The best accuracy comes first; unfinished runs are shown up to their last epoch. Runs
-    that cannot be compared, because they have different datasets or tasks, get a table and a plot
-    for each group.
+    hf:org/name, a .safetensors file. What is not a run, a search for example, is skipped. Settings
+    that differ are columns; runs that differ by the seed alone are one row. A row has the rank of
+    another one if the test images, and the seeds, cannot tell them apart. Unfinished runs are shown
+    up to their last epoch. Runs that cannot be compared, because they have different datasets or
+    tasks, get a table and a plot for each group.
 
     Examples:
       zoo compare runs/*
       zoo compare runs/*cifar10*
       zoo compare cnn-cifar10-20261116T101500Z latest -o cnn.png
     """
-    found = (row_for(reference, runs) for reference in references)
-    rows = {row.summary.path: row for row in found if row}
+    every = (row_for(reference, runs) for reference in references)
+    rows = {row.summary.path: row for row in every if row}
     if len(rows) < 2:
         raise click.UsageError("a comparison needs two different runs; zoo runs lists them")
     groups = compare(rows.values())
@@ -227,47 +241,133 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
             remarks.append(f"{one.title}: the loss has no column, because {what}.")
     document = [
         asdict(row.summary)
-        | {"group": one.title, "note": row.note}
+        | {"group": one.title, "rank": team.rank, "note": team.note}
         | {"settings": {name: row.settings.get(name) for name in one.apart}}
         for one in groups
-        for row in one.rows
+        for team in one.teams
+        for row in team.rows
     ]
-    return Answer(
-        {"runs": document, "plots": [plot for plot in plots if plot]}, show, remarks=remarks
-    )
+    found = {
+        "runs": document,
+        "teams": [
+            {"group": one.title, "runs": [row.summary.run for row in team.rows], "rank": team.rank,
+             "figure": team.summary.ranks, "seeds": team.seeds}
+            for one in groups for team in one.teams
+        ],
+        "pairs": [told_pair(one, pair) for one in groups for pair in one.pairs],
+        "plots": [plot for plot in plots if plot],
+    }  # fmt: skip
+    return Answer(found, show, remarks=remarks)
+
+
+def told_pair(one: Comparison, pair: Pair) -> dict[str, Any]:
+    """A pair for programs; the difference is the first minus the second."""
+    sides = [one.teams[place] for place in pair.places]
+    images, seeds = pair.images, pair.seeds
+    return {
+        "group": one.title,
+        "runs": [[row.summary.run for row in team.rows] for team in sides],
+        "figure": pair.figure,
+        "different": pair.different,
+        "p": pair.p,
+        "images": images and asdict(images) | {"enough": images_needed(one, pair)},
+        "seeds": seeds and asdict(seeds) | {"enough": seeds_needed(one, pair)},
+    }
+
+
+def images_needed(one: Comparison, pair: Pair) -> int | None:
+    count = one.teams[pair.places[0]].summary.images
+    return pair.images.enough(count) if pair.images and count else None
+
+
+def seeds_needed(one: Comparison, pair: Pair) -> int | None:
+    counts = (len(one.teams[place].values) for place in pair.places)
+    return enough_seeds(pair.seeds, *counts) if pair.seeds else None
+
+
+def ties(one: Comparison) -> list[str]:
+    """Sentences about the rows that cannot be told apart from the first one."""
+    told = []
+    for pair in one.pairs:
+        first, second = (one.teams[place] for place in pair.places)
+        if pair.places[0] or pair.different or second.rank != first.rank:
+            continue
+        test = max(filter(None, (pair.images, pair.seeds)), key=lambda test: test.p)
+        unit = first.summary.units.get(pair.figure, "")
+        scale, words = (100, " points") if unit == "%" else (1, f" {unit}".rstrip())
+        gap, low, high = (f"{scale * v:.2f}" for v in (test.value, *test.interval))
+        names = " and ".join(one.label(place) for place in pair.places)
+        line = f"{names} cannot be told apart: {gap}{words} of {label(pair.figure)}"
+        line += f" (95 % interval {low} to {high}, p {pair.p:.2g}; {test.test})."
+        needed = [
+            (pair.images, images_needed(one, pair), "images"),
+            (pair.seeds, seeds_needed(one, pair), "seeds each"),
+        ]
+        settled = [f"{count:,} {what}" for made, count, what in needed
+                   if made and count and not made.significant]  # fmt: skip
+        line += f" About {' and '.join(settled)} would settle it." if settled else ""
+        told.append(line)
+    if len(told) > MOST_TIES:
+        told[MOST_TIES:] = [f"{len(told) - MOST_TIES} more have the same rank; --json has all."]
+    return told
 
 
 def show_comparison(one: Comparison) -> None:
     """One table: what was measured, and the settings that differ."""
-    summaries = [row.summary for row in one.rows]
+    summaries = [team.summary for team in one.teams]
     further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
     # How many epochs a run has done has a column anyway.
     apart = [name for name in one.apart if name != "epochs"]
     rows = []
-    for row in one.rows:
-        more = {label(n): known(row.summary.figures.get(n), partial(figure, n)) for n in further}
-        settings = {name: row.settings.get(name) for name in apart}
-        rows.append({**settings, **cells(row.summary), **more, "note": row.note})
+    for team, one_summary in zip(one.teams, summaries, strict=True):
+        units = one_summary.units
+        more = {
+            label(n): known(one_summary.figures.get(n), partial(figure, n, units=units))
+            for n in further
+        }
+        settings: dict[str, Any] = {name: team.rows[0].settings.get(name) for name in apart}
+        if len(team.rows) > 1 and (seeds := team.seeds):
+            settings["seed"] = ",".join(row.settings.get("seed", "0") for row in team.rows)
+            ends = zip(
+                ("over seeds", "their mean"), ((seeds.low, seeds.high), seeds.interval), strict=True
+            )
+            more |= {name: interval_text(one_summary.ranks, end, units) for name, end in ends}
+        rows.append(
+            {**settings, **cells(one_summary), **more, "rank": team.rank, "note": team.note}
+        )
     figures = [] if one.unlike else ["#loss"]
-    figures += ["#accuracy", *(f"#{label(name)}" for name in further)]
+    figures += ["#accuracy", "interval", "over seeds", "their mean"]
+    figures += [f"#{label(name)}" for name in further]
     numbers = {name: numeric(row.settings.get(name) for row in one.rows) for name in apart}
     differing = [f"#{name}" if numbers[name] else name for name in apart]
-    columns = ["model", "run", "dataset", *differing, "#parameters", "#size", "#epochs", "#time"]
+    columns = ["#rank", "model", "run", "dataset", *differing, "#parameters", "#size", "#epochs"]
+    columns += ["#time"]
     columns += ["#images/s", "#ms/image", *figures]
-    columns = [c for c in columns if any(row[c.lstrip("#")] is not None for row in rows)] + ["note"]
+    columns = [c for c in columns if any(row.get(c.lstrip("#")) is not None for row in rows)] + [
+        "note"
+    ]
     # The name of a run says its model and dataset; a model that only one run has says which run.
     name = "run" if len({s.model for s in summaries}) == len(summaries) else "model"
     spare = ["dataset", "#size", "#images/s", "#ms/image", "#parameters", name, "#time"]
     last = [f"#{label(name)}" for name in reversed(further)] + ["#loss"] * ("#accuracy" in columns)
-    print_table(columns, rows, [*spare, tuple(differing), "#epochs", *last])
+    spare += ["their mean", "over seeds"]
+    print_table(columns, rows, [*spare, tuple(differing), "#epochs", "interval", *last])
+    for sentence in ties(one):
+        echo(f"\n{sentence}")
 
 
 def row_for(reference: str, runs: Path | None) -> Row | None:
     """A run, or what a manifest says about weights; None: what is there is not a run."""
     from zoo_core.spec.registry import registry
     from zoo_core.weights.listing import published
+    from zoo_core.weights.references import entry_beside, locate
 
     weights = published(reference)
+    if weights is None and reference.endswith(".safetensors"):
+        located = locate(reference)
+        if located.run:
+            return row_of(Run(located.path.parent))
+        weights = entry_beside(located.path)
     if weights is None:
         try:
             return row_of(Run.find(reference, runs))
@@ -281,6 +381,8 @@ def row_for(reference: str, runs: Path | None) -> Row | None:
         task = registry().models.get(f"{weights.plugin}/{weights.model}").task
     except UnknownName:
         task = weights.model
+    sets, accuracy = registry().datasets, figures.get("accuracy")
+    images = sets.get(weights.dataset).test_size if weights.dataset in sets else None
     summary = Summary(
         run=weights.name,
         path=weights.sources[0] if weights.sources else weights.sha256,
@@ -291,7 +393,11 @@ def row_for(reference: str, runs: Path | None) -> Row | None:
         bytes=weights.bytes,
         split=next(iter(weights.metrics), "test").partition("_")[0],
         loss=figures.get("loss"),
-        accuracy=figures.get("accuracy"),
+        accuracy=accuracy,
+        images=images,
+        intervals=intervals_of(figures, images),
+        ranks="accuracy" if accuracy is not None else "",
+        merit=accuracy,
         figures={n: v for n, v in figures.items() if n not in ("loss", "accuracy", "top5")},
         task=task,
     )
@@ -304,7 +410,8 @@ def draw(output: Path, number: int, one: Comparison) -> Path | None:
     for name, row in zip(one.labels, one.rows, strict=True):
         curves = {m: c for m, c in (row.curves or {}).items() if m != "loss" or not one.unlike}
         if curves:
-            drawn.append((name, curves, row.summary.seconds, row.summary.accuracy))
+            one_run, ends = row.summary, row.summary.intervals.get("accuracy")
+            drawn.append((name, curves, one_run.seconds, one_run.accuracy, ends))
     every = [set(curves) for _, curves, *_ in drawn]
     always = any({"loss", "accuracy"} & names for names in every)
     if not every or not (always or set.intersection(*every)):

@@ -54,6 +54,9 @@ CIRCUMSTANCES = ("runs", "quiet", "checkpoint_seconds")
 @click.option("--epochs", type=int, help="As --set epochs=N.")
 @click.option("--lr", type=float, help="As --set lr=X.")
 @click.option("--seed", type=int, help="As --set seed=N.")
+@click.option(
+    "--seeds", type=click.IntRange(1), help="Train so often, each time with the next seed."
+)
 @set_option("Any other setting.")
 @click.option("--config", type=PATH, help="TOML file, or a run.json.")
 @click.option("--init", help="Weights to start from: a run or a .safetensors file.")
@@ -80,6 +83,7 @@ def train_command(
       zoo train cnn --dataset ./my_images --init latest     start from trained weights
       zoo train --config runs/cnn-cifar10-20261116T101500Z/run.json   the same run once more
       zoo train cnn --tune                            search the learning rate, then train
+      zoo train cnn --seeds 3            three runs, their mean and what another seed may change
       zoo train --resume latest
       zoo train cnn --name night         start it, or go on with it: the same command again
       torchrun --nproc-per-node 2 -m zoo train cnn    in two processes
@@ -97,6 +101,7 @@ def train_command(
         how |= {"device": "" if device == "auto" else device}
         done = runner.resume(resume, report=None if no_report else write_report, **how)
         return trained(done, not no_report)
+    seeds = given.pop("seeds")
     asked = read_request(config) if config else TrainingRequest()
     model, dataset = model or asked.model, dataset or asked.dataset
     recipe = recipe or asked.recipe
@@ -105,8 +110,17 @@ def train_command(
     settings = merge(asked.settings, typed)
     if given["strict"]:
         settings = merge(settings, {"data": {"strict": True}})
-    if override(choose_recipe(entry, recipe or "default"), settings).portable:
+    chosen = override(choose_recipe(entry, recipe or "default"), settings)
+    if chosen.portable:
         be_portable()
+    if seeds and seeds > 1:
+        if given["tune"]:
+            raise click.UsageError("--tune and --seeds are two steps: search first, then train")
+        settings = {name: value for name, value in settings.items() if name != "seed"}
+        again = {"name": given["name"], "device": device, "report": not no_report, **how}
+        space = {"seed": list(range(chosen.seed, chosen.seed + seeds))}
+        return searched("sweep", model=model, dataset=dataset, recipe=recipe, settings=settings,
+                        space=space, **again)  # fmt: skip
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
     from zoo_core.train.builder import command_line
@@ -205,11 +219,13 @@ def sweep_command(ctx: click.Context, /, **given: Any) -> Answer:
     """Train a model with every combination of some settings.
 
     Each combination is a run with weights and test figures. A run that fails or learns nothing is
-    a row of the table; the sweep continues. The best run is chosen by validation accuracy if the
-    recipe has a validation_fraction, otherwise by test accuracy.
+    a row of the table; the sweep continues. The best run is chosen by validation accuracy; without
+    a validation_fraction none is. --grid seed=0,1,2 repeats a training: the mean over the seeds and
+    its interval are shown, also beside other settings.
 
     Examples:
       zoo sweep fashion_cnn --grid lr=0.001,0.01,0.1 --grid optimizer=adam,sgd
+      zoo sweep cnn --grid seed=0,1,2 --grid ema=0,0.999 --set validation_fraction=0.1
       zoo sweep cnn --grid model.channels=16,32/32,64,128 --epochs 3 --subset 0.1
       zoo sweep --resume latest
     """
@@ -226,28 +242,37 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
         given["settings"] = both_ways(settings, typed)
         if given["settings"].get("portable"):
             be_portable()
+    return searched(kind, **given)
+
+
+def searched(kind: str, **given: Any) -> Answer:
     from zoo_core.train.builder import command_line
-    from zoo_core.tune.report import settings_text, table_of
+    from zoo_core.tune.report import remarks_of, settings_text, table_of
     from zoo_core.tune.search import SearchSettings
     from zoo_core.tune.tuning import run_search
 
     result = run_search(SearchSettings(kind=kind, command=command_line(), **given))
+    best = result.best
     plan, document = result.search.plan(), result.search.read()
     final = document.get("result") or {}
 
     def show() -> None:
         columns, rows = table_of(plan, result.trials, document["dataset"]["classes"])
-        axes = tuple(c for c in columns if c.lstrip("#") in result.best.parameters)
+        axes = tuple(c for c in columns if c.lstrip("#") in result.trials[0].parameters)
         print_table(columns, rows, ["from", "#time", "#best epoch", axes, "#epochs"])
         epochs = sum(trial.epochs for trial in result.trials)
-        best = settings_text(result.best.parameters)
-        echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: {best}.")
+        if best:
+            found = settings_text(best.parameters)
+            echo(f"\nBest of {len(result.trials)}, in {epochs} epochs: {found}.")
+        for remark in remarks_of(plan, result.trials):
+            echo(f"\n{remark}.")
         if result.trained:
             accuracy = final.get("accuracy")
             where = "" if result.trained.split == "test" else f"{result.trained.split} "
             reached = "" if accuracy is None else f", {where}accuracy {percent(accuracy)}"
             echo(f"Trained on everything: {result.trained.path}{reached}")
-        echo(f"Recipe: {result.search.best_file}")
+        if best:
+            echo(f"Recipe: {result.search.best_file}")
         if result.report:
             echo(f"Report: {result.report}")
         echo(result.path)
@@ -255,8 +280,9 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
     return Answer(
         {
             "search": result.path,
-            "best": asdict(result.best),
-            "recipe": result.search.best_file,
+            "best": best and asdict(best),
+            "recipe": result.search.best_file if best else None,
+            "remarks": remarks_of(plan, result.trials),
             "trials": [asdict(trial) for trial in result.trials],
             "report": result.report,
             "trained": result.trained.path if result.trained else None,

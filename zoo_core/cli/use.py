@@ -21,7 +21,8 @@ from zoo_core.cli.options import (
     set_option,
 )
 from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
-from zoo_core.io.console import figure, label, percent, size
+from zoo_core.io.console import interval_text, label, percent, size, with_interval
+from zoo_core.runs.statistics import wilson
 from zoo_core.spec.framework import framework_of
 
 
@@ -62,7 +63,8 @@ def evaluate_command(
             if name == "inference_ms_per_image":
                 fields["per image"] = f"{value:.3f} ms"
             elif isinstance(value, float):
-                fields[f"{split} {label(name)}"] = figure(name, value)
+                told = with_interval(name, value, figures.get("intervals", {}))
+                fields[f"{split} {label(name)}"] = told
         print_fields(fields)
         if "per_class" in figures:
             echo()
@@ -80,9 +82,12 @@ def by_class(scores: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
         rows.append([name, *(None if value is None else percent(value) for value in given)])
         if several and one:
             rows[-1][1 + several.index("images")] = int(one["images"])
+            share = one["accuracy" if "accuracy" in several else "recall"]
+            rows[-1].append(interval_text("accuracy", wilson(share, one["images"])))
     rows.sort(key=lambda row: str(row[1] or "").rjust(9), reverse=True)
     titles = [f"#{label(key)}" for key in several] or [f"#{split} accuracy"]
-    return ["class", *titles], rows
+    of = "interval" if "accuracy" in several else "interval of recall"
+    return ["class", *titles, *([of] if several else ())], rows
 
 
 @command()

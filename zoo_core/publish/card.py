@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zoo_core.io.console import duration, figure, label, size, typed, visible
+from zoo_core.io.console import duration, figure, interval_text, label, size, typed, visible
+from zoo_core.runs.summary import final_scores, intervals_of
 from zoo_core.spec.answers import Targets
 from zoo_core.spec.settings import as_typed
 from zoo_core.weights.manifest import Weights, backbone_of
@@ -28,7 +29,7 @@ TOLD = {  # section of run.json -> what of it a card tells; nothing that names a
         "device", "processor", "processor_model", "processor_flags", "threads", "instructions",
         "blas", "zoo-core", "python", "numpy", "torch", "torchvision",
     ),
-    "result": ("epochs", "seconds", "cpu_seconds", "best_epoch", "stopped_early"),
+    "result": ("epochs", "seconds", "cpu_seconds", "best_epoch", "stopped_early", "temperature"),
 }  # fmt: skip
 
 
@@ -39,7 +40,9 @@ def training_of(document: Mapping[str, Any]) -> dict[str, Any]:
         for section, names in TOLD.items()
     }
     init = bool(document["recipe"].get("init"))  # a trainer may not know it
-    return told | {"recipe_name": document["recipe_name"], "init": init}
+    _, scores = final_scores(document["result"], ())
+    sure = intervals_of(scores, scores.get("images"))
+    return told | {"recipe_name": document["recipe_name"], "init": init, "intervals": sure}
 
 
 def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
@@ -53,6 +56,11 @@ def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
     targets = Targets.from_dict(weights.classes, weights.targets)
     names = ", ".join((*weights.classes[:20], *["..."] * (len(weights.classes) > 20)))
     scores = {label(name): figure(name, value) for name, value in weights.metrics.items()}
+    accuracy = {"accuracy": weights.metrics.get(f"{split}_accuracy")}
+    sure = intervals_of(accuracy, training["dataset"][split]) | training.get("intervals", {})
+    for name, ends in sure.items():
+        if (told := label(f"{split}_{name}")) in scores:
+            scores[told] += f" ({interval_text(name, ends)})"
     recipe = {name: as_typed(value) for name, value in weights.recipe.items()}
     return visible(f"""---
 {_front(weights, kinds, split)}---
@@ -74,6 +82,8 @@ def card(weights: Weights, training: Mapping[str, Any], reference: str) -> str:
 | measured on the {split} split, {training["dataset"][split]:,} images | |
 |---|---|
 {_rows(scores)}
+In brackets: 95 % intervals, for other images of this kind.
+
 ## Use it
 
 ```console
@@ -129,6 +139,7 @@ def _use(kinds: Sequence[str], reference: str) -> str:
 def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
     """What a reader has to know to believe the figures, the inconvenient parts too."""
     data, recipe, place = training["dataset"], training["recipe"], training["environment"]
+    heat = training["result"].get("temperature")
     result, kept, subset = training["result"], data["validation"], recipe["subset"]
     again = training.get("rederived", 0)
     early, best = result["stopped_early"], result["best_epoch"]
@@ -146,6 +157,7 @@ def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
         f"The best epoch of the validation loss was {best}.": best,
         "Its backbone was not trained; only the head on its features was.": frozen,
         f"It was trained {again} more time(s), to the same bytes.": again,
+        f"Its probabilities are calibrated: validation images chose the temperature {heat}.": heat,
         "It did not start from random weights but from trained ones.": training["init"],
     }
     sentences = [

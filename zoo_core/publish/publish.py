@@ -107,6 +107,7 @@ def _entry_of(run: Run, tag: str, license: str, full: bool = False) -> tuple[Wei
         dataset=tag if os.sep in dataset else dataset,
         classes=located.classes,
         targets=dict(located.targets),
+        temperature=located.temperature,
         preprocess=dict(located.preprocess),
         file=MODEL,
         sha256=verified.sha256,

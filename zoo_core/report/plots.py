@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from zoo_core.io.console import UNITS, percent
 from zoo_core.report import look
+from zoo_core.runs.statistics import Interval, wilson
 from zoo_core.runs.summary import SPLITS, ClassScore, Confusion, Curves
 
 MANY = 50  # classes that fit into one bar chart
@@ -107,7 +108,10 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
             text = f"{len(scores) - 30} classes between these"
             axes.text(0.01, place, text, va="center", fontsize=8.5, style="italic", color=look.INK)
             continue
-        axes.barh(place, score.accuracy, height=0.72, color=look.COLOURS[0])
+        low, high = wilson(score.accuracy, score.pictures)
+        spread = [[score.accuracy - low], [high - score.accuracy]]
+        axes.barh(place, score.accuracy, height=0.72, color=look.COLOURS[0], xerr=spread,
+                  error_kw={"elinewidth": 0.8, "ecolor": look.INK})  # fmt: skip
         value = f"{100 * score.accuracy:.1f} % of {score.pictures:,}"
         axes.text(1.02, place, value, va="center", fontsize=8.5, color=look.INK)
     names = ["" if score is None else look.short(score.name, 30) for score in shown]
@@ -116,7 +120,7 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
     axes.set_xlim(0, 1.0)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
     look.in_percent(axes.xaxis)
-    look.tidy(axes, "accuracy, and of how many images", "", grid=False)
+    look.tidy(axes, "accuracy with its 95 % interval, and of how many images", "", grid=False)
     axes.tick_params(axis="y", length=0)
     pictures = sum(score.pictures for score in scores)
     mean = sum(score.accuracy * score.pictures for score in scores) / pictures
@@ -134,6 +138,7 @@ class Line(NamedTuple):
     curves: Curves
     seconds: float | None
     accuracy: float | None
+    interval: Interval | None = None  # of the accuracy
 
 
 def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
@@ -169,6 +174,9 @@ def draw_comparison(path: Path, lines: Sequence[Line]) -> None:
         look.epoch_axes(axes, metric, shown, UNITS.get(metric, ""))
         look.label_ends(axes, ends)
     if dots:
+        for line, (colour, _) in zip(lines, map(look.line_style, range(len(lines))), strict=True):
+            if line.interval and line.seconds is not None and line.accuracy is not None:
+                panels[-1].vlines(line.seconds, *line.interval, color=colour, linewidth=1)
         _draw_cost(panels[-1], dots)
     look.save_figure(figure, path)
 

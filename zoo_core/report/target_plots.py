@@ -1,17 +1,60 @@
-"""Draws what a model of several classes, or of numbers, said of the test images."""
+"""Draws what a model said of the test images, by the kind of their labels."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from zoo_core.report import look
-from zoo_core.spec.answers import Targets, average_precision, precision_recall
+from zoo_core.runs.statistics import wilson
+from zoo_core.spec.answers import (
+    ClassAnswers,
+    Targets,
+    average_precision,
+    bins_of,
+    precision_recall,
+)
 
 MOST = 12  # curves, or panels, that can be told apart
 DOTS = 2000  # points of a panel
+
+
+def draw_calibration(
+    path: Path, targets: Targets, values: np.ndarray, labels: np.ndarray, title: str
+) -> None:
+    """How often answers are right that are so sure, in bins; and the mistakes among the surest."""
+    answers, plain = ClassAnswers(targets), ClassAnswers(replace(targets, temperature=1.0))
+    right, before = values.argmax(1) == labels, plain.values(answers.raw(values)).max(1)
+    figure, (bars, risks) = look.new_figure(9.4, 3.8, f"{title}: how sure it is", 2)
+    sides = [(values.max(1), look.COLOURS[0], "as it answers", "o-")]
+    if targets.temperature != 1:
+        told = f"before the temperature {targets.temperature:.3g}"
+        sides.insert(0, (before, "#999999", told, "o:"))
+    for sure, colour, name, style in sides:
+        places = bins_of(sure)
+        means, shares, ends = [], [], []
+        for place in np.unique(places):
+            those = places == place
+            means.append(float(sure[those].mean()))
+            shares.append(float(right[those].mean()))
+            ends.append(wilson(shares[-1], int(those.sum())))
+        spread = np.abs(np.array(ends).T - shares)
+        bars.errorbar(means, shares, spread, fmt=style, color=colour, markersize=4,
+                      linewidth=1.2, elinewidth=0.8, label=name)  # fmt: skip
+    bars.plot([0, 1], [0, 1], color=look.INK, linewidth=0.8, linestyle=":")
+    look.tidy(bars, "probability of the answer", "right answers, 95 % intervals")
+    bars.legend(loc="upper left", frameon=False, fontsize=8.5)
+    wrong = ~right[np.argsort(-values.max(1), kind="stable")]
+    kept = np.arange(1, len(wrong) + 1)
+    risks.plot(kept / len(wrong), np.cumsum(wrong) / kept, color=look.COLOURS[0], linewidth=1.5)
+    look.tidy(risks, "images that it answers, the surest first", "mistakes among them")
+    risks.set_ylim(bottom=0)
+    for axis in (bars.xaxis, bars.yaxis, risks.xaxis, risks.yaxis):
+        look.in_percent(axis)
+    look.save_figure(figure, path)
 
 
 def draw_precision_recall(

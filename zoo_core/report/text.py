@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 
 from zoo_core.data.sheets import first_page
-from zoo_core.io.console import duration, figure, label, percent, typed, visible
+from zoo_core.io.console import (
+    duration,
+    interval_text,
+    label,
+    percent,
+    typed,
+    visible,
+    with_interval,
+)
 from zoo_core.runs.run import Run
+from zoo_core.runs.statistics import wilson
 from zoo_core.runs.summary import SPLITS, Curves, Summary, class_scores, mixups, number
 from zoo_core.spec.answers import CLASS, CLASSES, Targets
 from zoo_core.spec.settings import what_it_sets
@@ -20,12 +29,14 @@ from zoo_core.spec.settings import what_it_sets
 SHOWN = 32  # images in a grid, lines of a list
 HARDWARE = ("device", "processor")
 SAMPLES = re.compile(r"samples-(\d+)\.png")  # of an epoch; training itself writes them
+SURE = "In brackets: 95 % intervals, for other images of this kind. Another seed changes more."
 # The plots that a report can have, and what is said about them where they cannot be seen.
 PLOTS = {
     "curves.png": "Metrics after each epoch",
     "rate.png": "Learning rate after each epoch",
     "classes.png": "Accuracy of each class",
     "confusion.png": "Confusion matrix",
+    "calibration.png": "How often answers of a probability are right; mistakes among the surest",
     "precision.png": "Precision and recall of each class",
     "numbers.png": "Predicted and true numbers, and the errors",
     "predictions.png": "Predictions for some test images",
@@ -68,7 +79,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
 
     caption = "Below each image: the predicted class and its probability; for a mistake, also "
     sections = {
-        "Result": [table(results(facts).items())],
+        "Result": [table(results(facts).items()), *([SURE] if facts.summary.intervals else ())],
         "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
         "Curves": [*measured_part(facts), *show("curves.png", "rate.png")],
         "Classes": [
@@ -76,6 +87,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
             *class_tables(facts),
             *show("classes.png", "confusion.png", "precision.png"),
         ],
+        "Calibration": show("calibration.png"),
         "Numbers": show("numbers.png"),
         "Samples": [*show("samples.png"), *samples_by_epoch(facts.run)],
         "Plots": [
@@ -132,10 +144,14 @@ def results(facts: Facts) -> dict[str, str]:
         return "" if value is None else form.format(value)
 
     found = {
-        f"{summary.split} {label(name)}": figure(name, value, summary.units)
+        f"{summary.split} {label(name)}": with_interval(
+            name, value, summary.intervals, summary.units
+        )
         for name, value in facts.scores.items()
-        if number(value) is not None
+        if name != "images" and number(value) is not None
     }
+    if temperature := result.get("temperature"):
+        found["temperature"] = f"{temperature:.3g}, that the validation images decided"
     found |= {
         "trainable parameters": known(sizes.get("trainable"), "{:,}"),
         "all parameters": known(sizes.get("total"), "{:,}"),
@@ -168,13 +184,17 @@ def class_tables(facts: Facts) -> list[str]:
     if not confusion:
         return []
     scores = class_scores(classes, confusion)
-    rows = [(plain(s.name), percent(s.accuracy), f"{s.pictures:,}") for s in scores]
+    rows = [
+        (plain(s.name), percent(s.accuracy),
+         interval_text("accuracy", wilson(s.accuracy, s.pictures)) or "", f"{s.pictures:,}")
+        for s in scores
+    ]  # fmt: skip
     if len(rows) > 12:
-        rows[5:-5] = [("...", "...", "...")]
+        rows[5:-5] = [("...",) * 4]
     found = mixups(classes, confusion)[:10]
     lines = [f"- {plain(a)} taken for {plain(b)}: {n:,} (of {of:,})" for a, b, n, of in found]
     confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
-    return [table(rows, ("class", "#accuracy", "#images")), *confusions]
+    return [table(rows, ("class", "#accuracy", "95 % interval", "#images")), *confusions]
 
 
 def several_tables(facts: Facts) -> list[str]:

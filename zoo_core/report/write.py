@@ -7,7 +7,6 @@ report. What the report says is in text.py, what its plots look like in plots.py
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,11 +24,11 @@ from zoo_core.io.console import typed
 from zoo_core.io.errors import UnknownName, ZooError, os_errors
 from zoo_core.io.files import atomic_write
 from zoo_core.io.targets import describe
-from zoo_core.io.tensors import read
 from zoo_core.report.text import PLOTS, SHOWN, Facts, markdown, surest_mistakes
+from zoo_core.runs.predictions import read_predictions, targets_of
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import class_scores, curves_of, final_scores, reading, summarize
-from zoo_core.spec.answers import CLASS, CLASSES, Targets
+from zoo_core.spec.answers import CLASS, CLASSES
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import framework_of
 from zoo_core.spec.recipe import Recipe
@@ -70,17 +69,15 @@ def read_facts(run: Run) -> Facts:
     names: list[str] = []
     if run.predictions_file.exists():
         try:
-            arrays = read(run.predictions_file.read_bytes())
-            values, labels = arrays["probabilities"], arrays.get("labels")
-            names = json.loads(bytes(arrays["names"])) if "names" in arrays else []
+            said = read_predictions(run)
+            values, labels, names = said.values, said.labels, said.names
         except Exception as error:  # whatever is wrong with the file, the rest can be told
             remarks.append(f"predictions.safetensors cannot be read: {describe(error)}.")
     summary = summarize(run)
     with reading(run):
         document, metrics = run.read(), run.metrics()
         _, scores = final_scores(document.get("result") or {}, metrics)
-        data = document["dataset"]
-        targets = Targets.from_dict(data.get("classes") or (), data.get("targets") or {})
+        targets = targets_of(document)
         curves = curves_of(metrics)
         rates = [(line["epoch"], line["lr"]) for line in metrics if line.get("lr") is not None]
     return Facts(
@@ -165,11 +162,13 @@ class Plotter:
         facts, values, labels = self.facts, self.facts.values, self.facts.labels
         if not facts.targets.names or values is None:
             return
+        from zoo_core.report import target_plots as draws
         from zoo_core.report.image_plots import draw_grid
 
-        if facts.targets.kind != CLASS and labels is not None:
-            from zoo_core.report import target_plots as draws
-
+        if facts.targets.kind == CLASS and labels is not None:
+            given = facts.targets, values, labels
+            self.draw("calibration.png", draws.draw_calibration, *given, facts.title)
+        elif labels is not None:
             several, given = facts.targets.kind == CLASSES, (facts.targets, values, labels)
             function = draws.draw_precision_recall if several else draws.draw_numbers
             name = "precision.png" if several else "numbers.png"

@@ -1,18 +1,31 @@
 """What can be compared with what: runs in groups, the best first, and the settings that differ.
 
-Runs of two datasets, or of tasks that measure nothing in common, are in different groups. Plain
-Python, as summary.py is.
+Runs of two datasets, or of tasks that measure nothing in common, are in different groups; runs that
+differ by their seed alone are a team. Plain Python, as summary.py is; predictions are read on use.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from zoo_core.runs.run import Run
+from zoo_core.runs.statistics import (
+    ALPHA,
+    Difference,
+    Spread,
+    across_seeds,
+    holm,
+    independent,
+    mean,
+    spread,
+    wilson,
+)
 from zoo_core.runs.summary import Curves, Summary, curves_of, reading, summarize
 from zoo_core.spec.settings import FIELDS, SECTIONS, flat
 
@@ -29,6 +42,7 @@ class Row:
     summary: Summary
     settings: Mapping[str, str]  # all, as one types them after --set
     curves: Curves | None = None
+    run: Run | None = None
     note: str = ""
 
     @property
@@ -37,11 +51,79 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Team:
+    """Runs that differ by their seed alone, or one row."""
+
+    rows: tuple[Row, ...]
+    rank: int | None = None  # 1 + how many are better for sure; None: nothing can be tested
+    note: str = ""
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The means over the seeds, with the interval for other images where there is one seed."""
+        first, every = self.rows[0].summary, [row.summary for row in self.rows]
+        if len(every) == 1:
+            return first
+
+        def middle(values: Iterable[float | None]) -> float | None:
+            known = [value for value in values if value is not None]
+            return mean(known) if known else None
+
+        names = ("loss", "accuracy", "merit", "seconds", "images_per_second")
+        means: dict[str, Any] = {n: middle(getattr(s, n) for s in every) for n in names}
+        means["figures"] = {n: middle(s.figures.get(n) for s in every) for n in first.figures}
+        accuracy, images = means["accuracy"], first.images
+        sure = {"accuracy": wilson(accuracy, images)} if images and accuracy is not None else {}
+        return replace(first, run=f"{len(every)} seeds", intervals=sure, **means)
+
+    @property
+    def values(self) -> list[float]:
+        """Of the figure that ranks, one for each seed."""
+        known = (row.summary.figure(row.summary.ranks) for row in self.rows)
+        return [value for value in known if value is not None]
+
+    @property
+    def seeds(self) -> Spread | None:
+        """Over the seeds, where there are several."""
+        return spread(self.values) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two teams of a comparison, by place, and what tells them apart."""
+
+    places: tuple[int, int]
+    figure: str
+    images: Difference | None  # for other images
+    seeds: Difference | None  # for other seeds
+    p: float  # of both: the larger one, after Holm over all pairs
+
+    @property
+    def different(self) -> bool:
+        return self.p < ALPHA
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Runs whose figures compare, best first."""
 
     title: str
-    rows: tuple[Row, ...]
+    teams: tuple[Team, ...]
+    pairs: tuple[Pair, ...] = ()
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return [replace(row, note=team.note) for team in self.teams for row in team.rows]
+
+    def label(self, place: int) -> str:
+        """Of a team."""
+        before = sum(len(team.rows) for team in self.teams[:place])
+        label, team = self.labels[before], self.teams[place]
+        if len(team.rows) == 1:
+            return label
+        words = " ".join(word for word in label.split() if not word.startswith("seed="))
+        alone = words if words and words != label else team.summary.model
+        return f"{alone} ({len(team.rows)} seeds)"
 
     @cached_property
     def apart(self) -> list[str]:
@@ -92,7 +174,7 @@ def row_of(run: Run) -> Row:
             "data": document["dataset"].get("options"),
         }
         settings = flat({**document["recipe"], **{k: v for k, v in options.items() if v}})
-        return Row(summary, settings, curves_of(run.metrics()))
+        return Row(summary, settings, curves_of(run.metrics()), run)
 
 
 def row_of_weights(summary: Summary, recipe: Mapping[str, Any], config: Mapping[str, Any]) -> Row:
@@ -110,7 +192,7 @@ def compare(rows: Iterable[Row]) -> list[Comparison]:
         found.setdefault((data, family[row.summary.task]), []).append(row)
     several = len({words for _, words in found}) > 1
     return [
-        Comparison(f"{data}, {words}" if several else data, ranked(members))
+        decided(f"{data}, {words}" if several else data, members)
         for (data, words), members in found.items()
     ]
 
@@ -158,23 +240,86 @@ def datasets(rows: Sequence[Row]) -> list[str]:
     return words
 
 
-def ranked(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The best first, by what ranks their task, then by loss where losses are alike; with notes."""
-    alike = not Comparison("", tuple(rows)).unlike
+def decided(title: str, rows: Sequence[Row]) -> Comparison:
+    """The best first, by what ranks their task, then by loss where losses are alike; with ranks
+    that tests support, and notes."""
+    alike = not Comparison("", (Team(tuple(rows)),)).unlike
 
-    def rank(row: Row) -> tuple[bool, float, float]:
-        one = row.summary
+    def order(team: Team) -> tuple[bool, float, float]:
+        one = team.summary
         merit = math.inf if one.merit is None else -one.merit
-        return not row.measured, merit, one.loss if alike and one.loss is not None else math.inf
+        loss = one.loss if alike and one.loss is not None else math.inf
+        return not team.rows[0].measured, merit, loss
 
-    ordered, best = sorted(rows, key=rank), True
-    for i, row in enumerate(ordered):
-        one = row.summary
-        words = [] if one.status == "complete" else [one.shown_status]
-        if not row.measured and one.loss is not None:
+    teams = sorted(teams_of(rows), key=order)
+    pairs = pairs_of(teams)
+    lost = [
+        sum(pair.different and pair.places[1] == i for pair in pairs) for i in range(len(teams))
+    ]
+    won = sum(pair.different and pair.places[0] == 0 for pair in pairs)
+    tested = {place for pair in pairs for place in pair.places}
+    for i, team in enumerate(teams):
+        one, words = team.summary, []
+        if one.status != "complete":
+            words.append(one.shown_status)
+        if not team.rows[0].measured and one.loss is not None:
             words.append(f"measured on {one.split}")
-        elif one.status == "complete" and one.merit is not None and len(rows) > 1:
-            words += ["best"] * best
-            best = False
-        ordered[i] = replace(row, note=", ".join(words))
-    return tuple(ordered)
+        if i == 0 and won == len(tested) - 1 > 0:
+            words.append("best")
+        if any(row.summary.selected for row in team.rows):
+            words.append("chosen on the test set")
+        rank = lost[i] + 1 if i in tested else None
+        teams[i] = replace(team, rank=rank, note=", ".join(words))
+    return Comparison(title, tuple(teams), tuple(pairs))
+
+
+def teams_of(rows: Iterable[Row]) -> list[Team]:
+    """Finished runs with other seeds and all else the same are a team."""
+    found: dict[Any, list[Row]] = {}
+    for number, row in enumerate(rows):
+        one, settings = row.summary, dict(row.settings)
+        seed = settings.pop("seed", "")
+        alike = (one.model, one.task, one.split, tuple(sorted(settings.items())))
+        whole = row.run and row.measured and one.status == "complete"
+        team = found.setdefault(alike if whole else number, [])
+        known = {other.settings.get("seed", "") for other in team}
+        found.setdefault(number, []).append(row) if seed in known else team.append(row)
+    return [Team(tuple(members)) for members in found.values() if members]
+
+
+def pairs_of(teams: Sequence[Team]) -> list[Pair]:
+    """Each pair that a test can decide: for other images and, where seeds differ, other seeds."""
+    able = [i for i, team in enumerate(teams) if team.values and team.rows[0].measured
+            and team.summary.status == "complete"]  # fmt: skip
+    read: dict[Path, Any] = {}
+    found = []
+    for i, j in itertools.combinations(able, 2):
+        one, other = teams[i], teams[j]
+        if one.summary.ranks != other.summary.ranks:
+            continue
+        images = _for_images(one, other, read)
+        seeds = across_seeds(one.values, other.values)
+        if known := [test.p for test in (images, seeds) if test]:
+            found.append(Pair((i, j), one.summary.ranks, images, seeds, max(known)))
+    adjusted = holm([pair.p for pair in found])
+    return [replace(pair, p=p) for pair, p in zip(found, adjusted, strict=True)]
+
+
+def _for_images(one: Team, other: Team, read: dict[Path, Any]) -> Difference | None:
+    """On the same images by what each model said of each, else as shares of other images."""
+    from zoo_core.runs import predictions
+
+    figure, runs = one.summary.ranks, [row.run for team in (one, other) for row in team.rows]
+    for run in runs:
+        if run and run.path not in read:
+            read[run.path] = predictions.of_run(run)
+    said = [read[run.path] for run in runs if run and read[run.path]]
+    if len(said) == len(runs) and all(predictions.same_images(said[0], each) for each in said):
+        count = len(one.rows)
+        if test := predictions.compared(figure, said[:count], said[count:]):
+            return test
+    ours, theirs = one.summary, other.summary
+    if figure != "accuracy" or not (ours.images and theirs.images):
+        return None
+    assert ours.accuracy is not None and theirs.accuracy is not None
+    return independent(ours.accuracy, ours.images, theirs.accuracy, theirs.images)

@@ -52,6 +52,8 @@ class RunData(Data, kw_only=True):
 class Scores(Struct):
     loss: Number = None
     accuracy: Number = None
+    images: Count | None = None
+    intervals: dict[Text, tuple[float, float]] | None = None
     per_class: dict[str, float | dict[str, Number] | None] | None = None
     confusion: list[list[Count]] | None = None
 
@@ -70,6 +72,7 @@ class Result(Struct):
     train: Scores | None = None
     validation: Scores | None = None
     test: Scores | None = None
+    temperature: Annotated[float, Meta(ge=0.01, le=100)] | None = None
     model: File | None = None
     remarks: Names | None = None
 

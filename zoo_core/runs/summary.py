@@ -16,10 +16,12 @@ from zoo_core.io.console import UNITS
 from zoo_core.io.errors import ZooError
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Directory, Run, SearchFolder
+from zoo_core.runs.statistics import Interval, mean, wilson
 
 SPLITS = ("train", "validation", "test")
 # Figures that runs without a word about them have.
 OLDER = {name: {"unit": unit, "better": "higher"} for name, unit in UNITS.items()}
+AT_THE_END = ("macro_f1", "auc", "ece", "aurc")  # figures of one class that epochs do not have
 QUIET = 600  # seconds without a written byte after which a running run may be a dead one
 
 Curves = dict[str, dict[str, tuple[list[int], list[float]]]]  # metric -> split -> epochs, values
@@ -51,10 +53,19 @@ class Summary:
     accuracy: float | None = None
     figures: Mapping[str, float] = field(default_factory=dict)  # what else the task measures
     units: Mapping[str, str] = field(default_factory=lambda: UNITS)  # of all of these
-    merit: float | None = None  # the figure that ranks runs of a task: more is better
+    images: int | None = None  # of the split
+    intervals: Mapping[str, Interval] = field(default_factory=dict)  # for other images, of figures
+    ranks: str = ""  # the figure that ranks runs of a task
+    merit: float | None = None  # its value: more is better
+    selected: bool = False  # chosen by its figures of the test set: they are too good
     task: str = ""
     quiet_seconds: float | None = None  # since a running run wrote anything
     error: str = ""
+
+    def figure(self, name: str) -> float | None:
+        """By its name, whichever it is."""
+        named = {"loss": self.loss, "accuracy": self.accuracy}
+        return named.get(name, self.figures.get(name))
 
     @property
     def shown_status(self) -> str:
@@ -90,6 +101,7 @@ def summarize(run: Run) -> Summary:
         merit = number(scores.get(first))
         if merit is not None and known[first]["better"] == "lower":
             merit = -merit
+        images = scores.get("images") or (split and document["dataset"].get(split)) or None
         speeds = [n for line in metrics if (n := number(line.get("images_per_second")))]
         return Summary(
             run=run.name,
@@ -114,10 +126,15 @@ def summarize(run: Run) -> Summary:
             figures={
                 name: found
                 for name, value in scores.items()
-                if name not in ("loss", "accuracy", "top5") and (found := number(value)) is not None
+                if name not in ("loss", "accuracy", "top5", "images")
+                and (found := number(value)) is not None
             },
             units={name: figure["unit"] for name, figure in known.items()},
+            images=images,
+            intervals=intervals_of(scores, images),
+            ranks=first,
             merit=merit,
+            selected=_selected(run),
             task=document["model"].get("task") or "classification",
             quiet_seconds=_quiet(run) if document["status"] == "running" else None,
             error=document.get("error") or "",
@@ -129,11 +146,17 @@ def summarize_search(search: SearchFolder) -> Summary:
     with reading(search):
         document, trials = search.read(), search.trial_lines()
         plan, number_of_best = document["plan"], document.get("best")
-        if number_of_best is None:  # not complete yet: the best so far
+        judged = (plan.get("recipe") or {}).get("validation_fraction", 1)
+        repeats = all(text.startswith("seed=") for text in plan.get("space", [""]))
+        judged = judged and not repeats
+        if number_of_best is None and judged and document["status"] != "complete":  # so far
             ended = [(t["loss"], t["number"]) for t in trials if number(t.get("loss")) is not None]
             number_of_best = min(ended)[1] if ended else None
         best: dict[str, Any] = next((t for t in trials if t["number"] == number_of_best), {})
         at_best = [line for line in best.get("curve", ()) if line["epoch"] == best["epoch"]]
+        if repeats and (ends := [t["curve"][-1] for t in trials if t["curve"]]):  # their means
+            shared = [name for name in ends[0] if all(number(end.get(name)) for end in ends)]
+            at_best = [{name: mean([end[name] for end in ends]) for name in shared}]
         split, scores = final_scores({}, at_best)
         return Summary(
             run=search.name,
@@ -150,8 +173,31 @@ def summarize_search(search: SearchFolder) -> Summary:
             split=split,
             loss=number(scores.get("loss")),
             accuracy=number(scores.get("accuracy")),
+            selected=selected_on_test(document),
             quiet_seconds=_quiet(search) if document["status"] == "running" else None,
         )
+
+
+def intervals_of(scores: Mapping[str, Any], images: int | None) -> dict[str, Interval]:
+    """Those that were kept with figures; of an older run that of the accuracy at least."""
+    accuracy = number(scores.get("accuracy"))
+    known = {"accuracy": wilson(accuracy, images)} if accuracy is not None and images else {}
+    return known | {name: (low, high) for name, (low, high) in scores.get("intervals", {}).items()}
+
+
+def selected_on_test(search: Mapping[str, Any]) -> bool:
+    """Whether the best of a sweep was chosen by figures of the test set, as it once was."""
+    plan = search["plan"]
+    judged = (plan.get("recipe") or {}).get("validation_fraction")
+    return bool(plan["kind"] == "sweep" and search.get("best") and not judged)
+
+
+def _selected(run: Run) -> bool:
+    search = SearchFolder(run.path.absolute().parent.parent)
+    if "/trials/" not in run.name or not search.settings_file.exists():
+        return False
+    document = search.read()
+    return selected_on_test(document) and str(document["best"]) == run.path.name.lstrip("0")
 
 
 def summarize_any(found: Run | SearchFolder) -> Summary:
@@ -191,7 +237,7 @@ def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
     for line in metrics:
         for key, value in line.items():
             split, _, metric = key.partition("_")
-            told = metric not in ("", "top5", "balanced_accuracy")
+            told = metric not in ("", "top5", "balanced_accuracy", *AT_THE_END)
             if split in SPLITS and told and isinstance(value, int | float):
                 epochs, values = curves.setdefault(metric, {}).setdefault(split, ([], []))
                 epochs.append(line["epoch"])

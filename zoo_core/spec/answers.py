@@ -17,6 +17,10 @@ import numpy as np
 LARGEST = 1e30  # of a number
 CLASS, CLASSES, NUMBERS, NONE = "class", "classes", "numbers", "none"
 MOST_CONFUSED = 1000  # classes: the matrix of more makes run.json too large
+MOST_RANKED = 100  # classes whose images are ranked, for the AUC
+BINS = 15  # of probabilities, with as many images each, for the calibration error
+MISTAKES = 10  # and right answers, that decide a temperature
+SMALLEST = 1e-38  # probability that float32 knows
 WORDS = {
     CLASS: "one class for each image",
     CLASSES: "any number of classes for each image",
@@ -40,6 +44,8 @@ class Targets:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     thresholds: tuple[float, ...] = ()  # of several classes, from 0 to 1
+    # What logits of one class are divided by, so that probabilities are as often right as they say.
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         """Some come from files of strangers: a ValueError says what is wrong."""
@@ -54,6 +60,8 @@ class Targets:
         # In float32 nothing else is finite, once it is multiplied with what a model gives.
         if not all(abs(value) <= LARGEST for value in numbers) or any(v <= 0 for v in self.std):
             raise ValueError(f"means, deviations and thresholds must be at most {LARGEST:g}")
+        if not 0.01 <= self.temperature <= 100:
+            raise ValueError(f"a temperature must be 0.01 to 100, not {self.temperature}")
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -79,20 +87,25 @@ class Targets:
         return self.names[int(label)]
 
     def to_dict(self) -> dict[str, Any]:
-        """What files say besides the names of the classes; nothing where a class is asked for."""
+        """What files say besides the names of the classes and the temperature, which has a field
+        of its own; nothing where a class is asked for."""
         if self.kind in (CLASS, NONE):
             return {}
-        kept = {name: list(value) for name, value in vars(self).items() if name != "kind" and value}
+        told = ((name, value) for name, value in vars(self).items() if isinstance(value, tuple))
+        kept = {name: list(value) for name, value in told if value}
         if self.kind == CLASSES:
             del kept["names"]
         return {"kind": self.kind, **kept}
 
     @classmethod
-    def from_dict(cls, classes: Sequence[str], given: Mapping[str, Any]) -> Targets:
+    def from_dict(
+        cls, classes: Sequence[str], given: Mapping[str, Any], temperature: float = 1.0
+    ) -> Targets:
         """The targets of a file: the names of its classes, and what to_dict added."""
         told: dict[str, Any] = {name: tuple(v) for name, v in given.items() if name != "kind"}
         kind = given.get("kind") or (CLASS if classes else NONE)
-        return cls(**{"kind": kind, "names": tuple(classes), **told})
+        made = {"kind": kind, "names": tuple(classes), **told}
+        return cls(**made, temperature=temperature)
 
     def fitted(self, labels: np.ndarray | None) -> Targets:
         """With the mean and the deviation of the labels of the training images."""
@@ -135,6 +148,8 @@ class Figure:
 
 LOSS = Figure("nats", "lower")
 SHARE = Figure("%", "higher")
+ERROR = Figure("%", "lower")
+Weighted = Callable[[np.ndarray], dict[str, np.ndarray]]  # weights (s, n) -> each figure (s,)
 
 
 class Answers(ABC):
@@ -144,6 +159,7 @@ class Answers(ABC):
     kinds: ClassVar[tuple[str, ...]]  # what such models are for
     outputs: ClassVar[str] = ""  # what they are, for programs that read an exported file
     figures: Mapping[str, Figure]  # of `summary` and `details`; the first after loss ranks models
+    shares: ClassVar[tuple[str, ...]] = ()  # figures that are shares of all images
 
     def __init__(self, targets: Targets) -> None:
         self.targets, self.size = targets, len(targets.names)
@@ -177,6 +193,18 @@ class Answers(ABC):
         """Outputs as people read them: probabilities, or numbers in their units."""
         return outputs
 
+    def raw(self, values: np.ndarray) -> np.ndarray:
+        """Outputs that have these values."""
+        return values
+
+    def weighted(self, outputs: np.ndarray, labels: np.ndarray) -> Weighted:
+        """A function that gives the figures as they were if image i were there weights[i] times."""
+        return lambda weights: {}
+
+    def chance(self, values: np.ndarray) -> dict[str, float]:
+        """Figures that are above 0 by chance alone: what models without that fault have at most."""
+        return {}
+
     def details(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
         """What can be said of a whole split only, in plain values."""
         return {}
@@ -191,7 +219,11 @@ class ClassAnswers(Answers):
 
     task, kinds = "classification", ("classification",)
     outputs = "logits: softmax makes them the probabilities of the classes"
-    figures = {"loss": LOSS, "accuracy": SHARE, "top5": SHARE, "balanced_accuracy": SHARE}
+    figures = {
+        "loss": LOSS, "accuracy": SHARE, "top5": SHARE, "balanced_accuracy": SHARE,
+        "macro_f1": SHARE, "auc": SHARE, "ece": ERROR, "aurc": ERROR,
+    }  # fmt: skip
+    shares = ("accuracy", "top5")
 
     @property
     def width(self) -> int:
@@ -222,23 +254,95 @@ class ClassAnswers(Answers):
         return result
 
     def details(self, outputs: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-        """Accuracy per class and the confusion matrix; where classes differ in number, the mean
-        of the former too: elsewhere it is the accuracy."""
-        every = zip(
-            self.targets.names, self.confusion.diagonal(), self.confusion.sum(1), strict=True
-        )
-        shares = {name: float(right / images) if images else None for name, right, images in every}
-        found: dict[str, Any] = {"per_class": shares}
+        """Figures of probabilities, of each class, and the confusion matrix. Where classes differ
+        in number, the mean of their accuracies too: elsewhere it is the accuracy."""
+        hits, true, said = (
+            self.confusion.diagonal(), self.confusion.sum(1), self.confusion.sum(0)
+        )  # fmt: skip
+        known = {"loss", "accuracy", "top5"}
+        if len({*true} - {0}) < 2:
+            known.add("balanced_accuracy")
+        every = self.weighted(outputs, labels)(np.ones((1, len(labels))))
+        found: dict[str, Any] = {n: float(v[0]) for n, v in every.items() if n not in known}
+        found["per_class"] = {
+            name: {"accuracy": h / t, "f1": 2 * h / (t + s), "images": t} if t else None
+            for name, h, t, s in zip(
+                self.targets.names, hits.tolist(), true.tolist(), said.tolist(), strict=True
+            )
+        }
         if self.size <= MOST_CONFUSED:
             found["confusion"] = self.confusion.tolist()
-        if len({*self.confusion.sum(1)} - {0}) < 2:
-            return found
-        there = [share for share in shares.values() if share is not None]
-        return {"balanced_accuracy": float(np.mean(there)), **found}
+        return found
+
+    def weighted(self, outputs: np.ndarray, labels: np.ndarray) -> Weighted:
+        """ece: how far probabilities are from the shares that are right, in bins of as many images.
+        aurc: the share of mistakes among the surest answers, over all numbers of these."""
+        rows, values = np.arange(len(labels)), self.values(outputs).astype(np.float32)
+        scores, predicted = outputs.astype(np.float64), values.argmax(1)
+        sure, right = values.max(1).astype(np.float64), predicted == labels
+        losses = _log_sum_exp(scores) - scores[rows, labels]
+        first = (scores > scores[rows, labels][:, None]).sum(1) < 5
+        means = np.stack([losses, right, first], 1)
+        gaps = _in_bins(sure) * (right - sure)[:, None]
+        areas = {"aurc": _area_of_share(sure, ~right, np.ones(len(right)))}
+        true = (labels[:, None] == np.arange(min(self.size, MOST_RANKED + 1))).T
+        if (
+            self.size <= MOST_RANKED
+            and (known := [c for c in range(self.size) if true[c].any()])[1:]
+        ):
+            areas["auc"] = np.mean([_area_under_roc(values[:, c], true[c]) for c in known], 0)
+
+        def figures(weights: np.ndarray) -> dict[str, np.ndarray]:
+            count = weights.sum(1)
+            loss, accuracy, top5 = (weights @ means / count[:, None]).T
+            there, named = (self._by_class(of, weights) for of in (labels, predicted))
+            hits = self._by_class(labels, weights * right)
+            found = {
+                "loss": loss,
+                "accuracy": accuracy,
+                **({"top5": top5} if self.size > 5 else {}),
+            }
+            found["balanced_accuracy"] = _mean_of(hits / np.maximum(there, 1), there)
+            found["macro_f1"] = _mean_of(2 * hits / np.maximum(there + named, 1), there)
+            found["ece"] = np.abs(weights @ gaps).sum(1) / count
+            return found | {n: area[0] + weights @ area[1:] for n, area in areas.items()}
+
+        return figures
+
+    def _by_class(self, of: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.stack([np.bincount(of, row, self.size) for row in weights])
+
+    def chance(self, values: np.ndarray) -> dict[str, float]:
+        """Answers that are right exactly as often as they say, again and again."""
+        sure, random = values.max(1).astype(np.float64), np.random.default_rng(0)
+        bins, found = _in_bins(sure), []
+        for _ in range(200):
+            right = random.random(len(sure)) < sure
+            found.append(np.abs((right - sure) @ bins).sum() / len(sure))
+        return {"ece": float(np.quantile(found, 0.95))}
 
     def values(self, outputs: np.ndarray) -> np.ndarray:
-        scores = outputs.astype(np.float64)
+        scores = outputs.astype(np.float64) / self.targets.temperature
         return np.asarray(np.exp(scores - _log_sum_exp(scores)[:, None]))
+
+    def raw(self, values: np.ndarray) -> np.ndarray:
+        logs = np.log(np.maximum(values.astype(np.float64), SMALLEST))
+        return np.asarray(logs * self.targets.temperature)
+
+    def calibrated(self, outputs: np.ndarray, labels: np.ndarray) -> Targets:
+        """The temperature with the lowest loss; 1 where too few images say which one it is."""
+        scores, rows = outputs.astype(np.float64), np.arange(len(labels))
+        right = int((scores.argmax(1) == labels).sum())
+        if min(right, len(labels) - right) < MISTAKES:
+            return self.targets
+        low, high = -3.0, 3.0  # logarithms of its inverse; the loss has one minimum
+        for _ in range(30):
+            middle = (low + high) / 2
+            scaled = scores * np.exp(middle)
+            shares = np.exp(scaled - _log_sum_exp(scaled)[:, None])
+            rises = (shares * scores).sum() > scores[rows, labels].sum()
+            low, high = (low, middle) if rises else (middle, high)
+        return replace(self.targets, temperature=round(float(np.exp(-low)), 6))
 
     def answer(self, row: np.ndarray, top: int) -> dict[str, Any]:
         return {"classes": _best(self.targets.names, row, top)}
@@ -262,12 +366,39 @@ class ClassesAnswers(Answers):
         return 2 + 3 * self.size  # loss, images; true positives, said, true
 
     def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        self.sums += self._rows(outputs, labels).sum(0)
+
+    def _rows(self, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """What each image adds to the sums."""
         scores, true = outputs.astype(np.float64), labels.astype(np.float64)
         losses = np.logaddexp(0, scores) - scores * true  # -log of what it gives to the truth
         said = self.values(outputs) >= self.thresholds
-        self.sums[:2] += losses.mean(1).sum(), len(labels)
-        counts = (said * true).sum(0), said.sum(0), true.sum(0)
-        self.sums[2:] += np.concatenate(counts)
+        parts = losses.mean(1, keepdims=True), np.ones((len(true), 1)), said * true, said, true
+        return np.concatenate(parts, 1)
+
+    def weighted(self, outputs: np.ndarray, labels: np.ndarray) -> Weighted:
+        rows = self._rows(outputs, labels)
+        true = labels.astype(bool).T
+        areas = [_area_of_share(outputs[:, c], true[c], true[c])
+                 for c in range(self.size) if true[c].any()]  # fmt: skip
+        precise = np.mean(areas or [np.zeros(1 + len(rows))], 0)
+
+        def figures(weights: np.ndarray) -> dict[str, np.ndarray]:
+            sums = weights @ rows
+            right, said, there = np.moveaxis(sums[:, 2:].reshape(-1, 3, self.size), 1, 0)
+            return {
+                "loss": sums[:, 0] / np.maximum(sums[:, 1], 1),
+                "map": precise[0] + weights @ precise[1:],
+                "f1": _mean_of(2 * right / np.maximum(said + there, 1), there),
+                "precision": _mean_of(right / np.maximum(said, 1), there),
+                "recall": _mean_of(right / np.maximum(there, 1), there),
+            }
+
+        return figures
+
+    def raw(self, values: np.ndarray) -> np.ndarray:
+        inside = values.astype(np.float64).clip(SMALLEST, 1 - 1e-9)
+        return np.asarray(np.log(inside) - np.log1p(-inside))
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -353,26 +484,42 @@ class NumberAnswers(Answers):
         return 2 + 4 * self.size  # loss, images; |error|, error^2, number, number^2: standardised
 
     def add(self, outputs: np.ndarray, labels: np.ndarray) -> None:
+        self.sums += self._rows(outputs, labels).sum(0)
+
+    def _rows(self, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """What each image adds to the sums."""
         true = self.standardised(labels)
         errors = outputs.astype(np.float64) - true
-        self.sums[:2] += np.square(errors).mean(1).sum(), len(labels)
-        sums = (np.abs(errors), np.square(errors), true, np.square(true))
-        self.sums[2:] += np.concatenate([values.sum(0) for values in sums])
+        squares, ones = np.square(errors), np.ones((len(true), 1))
+        parts = squares.mean(1, keepdims=True), ones, np.abs(errors), squares, true, np.square(true)
+        return np.concatenate(parts, 1)
+
+    def weighted(self, outputs: np.ndarray, labels: np.ndarray) -> Weighted:
+        rows = self._rows(outputs, labels)
+        return lambda weights: self._figures(weights @ rows)
 
     def standardised(self, labels: np.ndarray) -> np.ndarray:
         return np.asarray((labels.astype(np.float64) - self._mean) / self._std)
 
     def summary(self) -> dict[str, float]:
         """Mean squared error of the standardised numbers; R2 and absolute error of each."""
-        count = max(1.0, float(self.sums[1]))
-        absolute, squared, number, square = self.sums[2:].reshape(4, self.size) / count
+        return {name: float(value[0]) for name, value in self._figures(self.sums[None]).items()}
+
+    def _figures(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """Of several sums (s, width)."""
+        means = sums / np.maximum(sums[:, 1:2], 1)
+        parts = np.moveaxis(means[:, 2:].reshape(-1, 4, self.size), 1, 0)
+        absolute, squared, number, square = parts
         spread = np.maximum(square - np.square(number), 1e-12)
         mae, r2 = absolute * self._std, 1 - squared / spread
-        result = {"loss": float(self.sums[0]) / count, "r2": float(r2.mean())}
+        result = {"loss": means[:, 0], "r2": r2.mean(1)}
         for figure, values in (("r2", r2), ("mae", mae)):
-            both = zip(self.targets.names, values, strict=True)
-            result |= {self._called(figure, name): float(value) for name, value in both}
+            both = zip(self.targets.names, values.T, strict=True)
+            result |= {self._called(figure, name): value for name, value in both}
         return result
+
+    def raw(self, values: np.ndarray) -> np.ndarray:
+        return self.standardised(values)
 
     def values(self, outputs: np.ndarray) -> np.ndarray:
         return np.asarray(outputs.astype(np.float64) * self._std + self._mean)
@@ -391,6 +538,60 @@ ANSWERS: Mapping[str, Callable[[Targets], Answers]] = {
     CLASSES: ClassesAnswers,
     NUMBERS: NumberAnswers,
 }
+
+
+def _area_under_roc(scores: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """How often a true image has the higher score than another one, and what each image adds to
+    that when it is counted once more (DeLong, 1988): (1 + n,)."""
+    order, group, last = _ranked(scores)
+    hits = np.cumsum(true[order])[last].astype(np.float64)
+    others = last + 1 - hits
+    middle_hits, middle = (
+        hits - np.diff(hits, prepend=0) / 2,
+        others - np.diff(others, prepend=0) / 2,
+    )
+    above = np.where(true[order], 1 - middle[group] / others[-1], middle_hits[group] / hits[-1])
+    area, pushes = above[true[order]].mean(), np.empty(len(true))
+    pushes[order] = (above - area) / np.where(true[order], hits[-1], others[-1])
+    return np.append(area, pushes)
+
+
+def _area_of_share(scores: np.ndarray, true: np.ndarray, over: np.ndarray) -> np.ndarray:
+    """The share of true images among the first ones, as a mean over the images in `over`: over the
+    true ones it is the average precision. With what each image adds, as above."""
+    order, group, last = _ranked(scores)
+    t, o = true[order].astype(np.float64), over[order].astype(np.float64)
+    share = np.cumsum(t)[last] / (last + 1)
+    there = np.diff(np.cumsum(o)[last], prepend=0)
+    area, pushes = (there * share).sum() / o.sum(), np.empty(len(t))
+    below = [np.cumsum(each[::-1])[::-1][group] for each in (there, there * share) / (last + 1)]
+    pushes[order] = (o * (share[group] - area) + t * below[0] - below[1]) / o.sum()
+    return np.append(area, pushes)
+
+
+def _ranked(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The order from the highest score on, the groups of equal scores, and where each ends."""
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.diff(scores[order]) != 0, True)
+    return order, np.append(0, np.cumsum(ends)[:-1]), np.flatnonzero(ends)
+
+
+def bins_of(sure: np.ndarray) -> np.ndarray:
+    """The bin of each image: by its probability, with as many images in each."""
+    places = np.empty(len(sure), np.int64)
+    places[np.argsort(sure, kind="stable")] = np.arange(len(sure))
+    return places * min(BINS, len(sure)) // max(1, len(sure))
+
+
+def _in_bins(sure: np.ndarray) -> np.ndarray:
+    """(n, bins): 1 where an image is in a bin."""
+    return np.asarray((bins_of(sure)[:, None] == np.arange(BINS)).astype(np.float64))
+
+
+def _mean_of(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The means (s,) over the classes (s, classes) that occur."""
+    there = counts > 0
+    return np.asarray((values * there).sum(1) / np.maximum(there.sum(1), 1))
 
 
 def average_precision(scores: np.ndarray, true: np.ndarray) -> float:

@@ -28,7 +28,7 @@ from zoo_core.io.targets import Displayed, describe
 from zoo_core.io.tensors import write
 from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores, reading
-from zoo_core.spec.answers import CLASSES
+from zoo_core.spec.answers import CLASS, CLASSES
 from zoo_core.spec.framework import Config
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import origin, qualified_name, registry
@@ -327,6 +327,8 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
         for remark in fitted.remarks:
             job.display.warn(remark)
     document = run.read() | {"status": "complete", "error": "", "result": result}
+    if (temperature := job.dataset.targets.temperature) != 1:
+        result["temperature"] = temperature
     if targets := job.dataset.targets.to_dict():
         document["dataset"]["targets"] = targets
     if not document["parameters"]["total"]:  # only fitting decided how many there are
@@ -347,21 +349,23 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
 
 
 def _calibrated(job: Job, fitted: Fitted) -> tuple[Job, Fitted]:
-    """The job as it ended, with what the validation images decide: thresholds of classes."""
+    """The job as it ended, with what the validation images decide: thresholds, a temperature."""
     job = replace(job, config={**job.config, **fitted.config})
     data, held_out = job.dataset, job.parts[1]
-    if data.targets.kind != CLASSES or not len(held_out) or data.train.labels is None:
+    known = data.targets.kind in (CLASS, CLASSES) and data.train.labels is not None
+    if not known or not len(held_out):
         return job, fitted
     answers = job.trainer.answers(job.entry, data.targets)
-    if answers is None:
+    if answers is None or answers.targets != data.targets:
         return job, fitted
     model = job.trainer.assemble(job.entry, job.config, fitted.tensors, device=job.device)
     how = {"backend": job.trainer.backend, "shard": process()}
     loader = job.evaluation_loader(data.train, held_out, **how)
     outputs, _ = score(job.trainer, model, data, "train", loader)
-    labels = data.train.labels[held_out]
-    rare = [n for n, c in zip(data.classes, labels.sum(0, int), strict=True) if c < FEW]
-    if rare:
+    assert data.train.labels is not None
+    labels, several = data.train.labels[held_out], data.targets.kind == CLASSES
+    counts = labels.sum(0, int) if several else ()
+    if rare := [n for n, c in zip(data.classes, counts, strict=False) if c < FEW]:
         those = rare[0] if len(rare) == 1 else f"{rare[0]} and {len(rare) - 1} other classes"
         what = f"fewer than {FEW} validation images have {those}, so that thresholds are uncertain"
         remark = f"{what}; a larger validation_fraction helps"

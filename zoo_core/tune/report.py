@@ -18,6 +18,7 @@ from zoo_core.io.files import atomic_write
 from zoo_core.report import notebook
 from zoo_core.report.text import command, plain, table
 from zoo_core.report.write import Report
+from zoo_core.runs.statistics import mean, spread
 from zoo_core.runs.summary import curves_of, number
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.settings import ALWAYS, FIELDS, SECTIONS, as_typed, choose_recipe
@@ -102,19 +103,65 @@ def settings_text(parameters: Mapping[str, Any]) -> str:
 
 
 def ranked(plan: SearchPlan, trials: Sequence[Trial]) -> list[Trial]:
-    """By loss, of a sweep by accuracy where there is one; those that failed last."""
+    """By loss, of a sweep by accuracy where there is one, of several seeds by their means; those
+    that failed last. In their order where nothing is chosen."""
 
     def rank(trial: Trial) -> tuple[bool, float, float, int]:
-        accuracy = trial.accuracy if plan.kind == "sweep" else None
-        loss = math.inf if trial.loss is None else trial.loss
+        if not plan.chooses:
+            return trial.status == "failed", 0.0, 0.0, trial.number
+        team = [one for one in trials if settled(one) == settled(trial)]
+        accuracy, loss = (
+            mean(known) if (known := [v for v in values if v is not None]) else None
+            for values in ([t.accuracy for t in team], [t.loss for t in team])
+        )
+        accuracy = accuracy if plan.kind == "sweep" else None
+        loss = math.inf if loss is None else loss
         return trial.status == "failed", -(accuracy or 0.0), loss, trial.number
 
     return sorted(trials, key=rank)
 
 
+def settled(trial: Trial) -> dict[str, Any]:
+    """Its parameters but for the seed."""
+    return {name: value for name, value in trial.parameters.items() if name != "seed"}
+
+
 def best_trial(plan: SearchPlan, trials: Sequence[Trial]) -> Trial | None:
+    """None where all failed, or where nothing is chosen."""
     best = ranked(plan, trials)[0]
-    return None if best.status == "failed" else best
+    return None if best.status == "failed" or not plan.chooses else best
+
+
+def remarks_of(plan: SearchPlan, trials: Sequence[Trial]) -> list[str]:
+    """What several seeds gave, and why nothing is the best."""
+    teams: dict[str, list[float]] = {}
+    for trial in trials:
+        for name in ("test_accuracy", "validation_accuracy", "test_loss", "validation_loss"):
+            value = number(trial.curve[-1].get(name)) if trial.curve else None
+            if value is not None and trial.status != "failed":
+                words = settings_text(settled(trial))
+                teams.setdefault(": ".join(filter(None, (words, name))), []).append(value)
+                break
+    told = []
+    for words, values in teams.items():
+        before, name = words.rpartition(":")[::2]
+        name, over = name.strip(), spread(values)
+        if over.interval is None or "seed" not in {axis.name for axis in plan.axes}:
+            continue
+        centre, least, most, low, high = (
+            figure(name, v) for v in (over.mean, over.low, over.high, *over.interval)
+        )
+        start = f"{before}: " if before else ""
+        told.append(
+            f"{start}{over.seeds} seeds, mean {name.replace('_', ' ')} {centre} ({least} to {most}"
+            f"); 95 % interval of the mean over seeds: {low} to {high}"
+        )
+    if plan.kind == "sweep" and not plan.repeats and not plan.chooses:
+        told.append(
+            "No run is named the best: without validation images only the test set could choose. "
+            "--set validation_fraction=0.1 keeps some; zoo compare says which runs differ for sure"
+        )
+    return told
 
 
 def table_of(
@@ -220,9 +267,10 @@ def write_search_report(search: Search, plan: SearchPlan) -> Report:
     if not trials:
         hint = typed(f"zoo {plan.kind} --resume", search.path) + " continues it"
         raise UsageError(f"no trial of {search.path} has ended yet", hint)
-    data, best = document["dataset"], ranked(plan, trials)[0]
+    data, best = document["dataset"], best_trial(plan, trials)
     kind, them = ("Sweep", "Runs") if plan.kind == "sweep" else ("Search", "Trials")
-    head = f"{kind} of {plan.entry.name} on {data['name']}: {settings_text(best.parameters)}"
+    head = f"{kind} of {plan.entry.name} on {data['name']}"
+    head += f": {settings_text(best.parameters)}" if best else ""
     titles, rows = table_of(plan, trials, data["classes"])
     cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
     status = document["status"]
@@ -239,6 +287,7 @@ def write_search_report(search: Search, plan: SearchPlan) -> Report:
             f"`{search.name}`, {document.get('created')}: `{document.get('command')}`",
             *unfinished,
             table(_facts(plan, document, trials, best).items()),
+            *(plain(f"{remark}.") for remark in remarks_of(plan, trials)),
             f"## {them}",
             table(cells, titles),
             *(f"![{name.removesuffix('.png')}](pictures/{name})" for name in plots),
@@ -250,7 +299,7 @@ def write_search_report(search: Search, plan: SearchPlan) -> Report:
 
 
 def _facts(
-    plan: SearchPlan, document: Mapping[str, Any], trials: Sequence[Trial], best: Trial
+    plan: SearchPlan, document: Mapping[str, Any], trials: Sequence[Trial], best: Trial | None
 ) -> dict[str, str]:
     """The figures that people look for first."""
     data, result = document["dataset"], document.get("result") or {}
@@ -260,8 +309,9 @@ def _facts(
     # With numbers that a person reads: lr=log:4.54e-05:0.0183.
     digits, short = r"\d+\.\d{4,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.3g}"
     told = {
-        "best": f"{settings_text(best.parameters)} (number {best.number})",
+        "best": best and f"{settings_text(best.parameters)} (number {best.number})",
         "best validation loss": plan.kind == "tune"
+        and best
         and best.loss is not None
         and f"{best.loss:.4f} in epoch {best.epoch}",
         "trained": scores and f"{document['trained']}: {scores}",

@@ -122,6 +122,16 @@ class SearchPlan(Terms):
         return made
 
     @property
+    def repeats(self) -> bool:
+        """Whether it is one training with several seeds, of which none is the best."""
+        return self.kind == "sweep" and all(axis.name == "seed" for axis in self.axes)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it names a best one: by validation images, never by the test set."""
+        return not self.repeats and bool(self.recipe.validation_fraction)
+
+    @property
     def lag(self) -> int:
         """How many of the trials before it a trial ignores: fixed, so a search can be repeated.
 

@@ -53,17 +53,19 @@ class SearchResult(Displayed):
 
     search: Search
     trials: list[Trial]
-    best: Trial
-    recipe: Recipe  # of the best: what best.toml says
+    best: Trial | None  # None: nothing was chosen, see docs/search.md
+    recipe: Recipe | None  # of the best: what best.toml says
     report: Path | None
     trained: Result | None = None  # where it was asked for
 
     _html = "zoo_core.tune.report:result_html"
 
     def __repr__(self) -> str:
+        told = f"SearchResult({self.path}: {len(self.trials)} trials"
+        if self.best is None:
+            return f"{told})"
         loss = "" if self.best.loss is None else f", loss {self.best.loss:.4f}"
-        best = f"{settings_text(self.best.parameters)}{loss}"
-        return f"SearchResult({self.path}: {len(self.trials)} trials, best: {best})"
+        return f"{told}, best: {settings_text(self.best.parameters)}{loss})"
 
     @property
     def path(self) -> Path:
@@ -105,17 +107,17 @@ def _work_off(work: Work, wants_report: bool) -> SearchResult:
     try:
         trials = _try_out(work)
         best = best_trial(plan, trials)
-        if best is None:
+        if all(trial.status == "failed" for trial in trials):
             search.update(status="failed")
             what = f"all {len(trials)} trials failed; the first one: {trials[0].error}"
             raise TrainingError(what, f"{search.trials_file} has a line for each")
-        recipe = best_recipe(plan, best)
-        if plan.kind == "tune":
+        recipe = best_recipe(plan, best) if best else None
+        if recipe and plan.kind == "tune":
             given, say = plan.kept, work.display.say if plan.train else lambda _: None
             recipe = spare_tests(plan.entry, recipe, given, work.data, say)
-        if not work.finished:
+        if best and recipe and not work.finished:
             write_recipe(search, plan, recipe, best)
-        trained = _train_best(work, recipe, wants_report) if plan.train else None
+        trained = _train_best(work, recipe, wants_report) if recipe and plan.train else None
     except (Interrupted, KeyboardInterrupt) as error:
         # It says how to go on with the search, not with one of its runs.
         if not work.finished:
@@ -128,7 +130,7 @@ def _work_off(work: Work, wants_report: bool) -> SearchResult:
     if not work.finished:
         scores = trained.metrics if trained else {}
         result = {name: scores[name] for name in ("accuracy", "loss") if name in scores}
-        search.update(status="complete", best=best.number, result=result)
+        search.update(status="complete", best=best and best.number, result=result)
     report = None
     try:
         report = write_search_report(search, plan).path if wants_report else None

@@ -16,6 +16,7 @@ from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import UsageError
 from zoo_core.io.process import together
+from zoo_core.runs.predictions import intervals
 from zoo_core.runs.summary import SPLITS
 from zoo_core.spec.answers import CLASS, NUMBERS, Targets
 from zoo_core.spec.entries import ModelEntry
@@ -58,14 +59,18 @@ def measure_model(
     if answers is None or answers.targets != data.targets:  # or answers of another question
         return figures, None, None
     outputs, ms = score(framework, model, data, split, loader, scores)
-    named: dict[str, Any] = {}
+    values, named = answers.values(outputs).astype(np.float32), dict[str, Any]()
     if images.labels is not None:
         labels = images.labels[loader.indices]
         for part in blocks(len(outputs), EVALUATION_BATCH):
             answers.add(outputs[part], labels[part])
         named = answers.summary() | answers.details(outputs, labels)
+        sure = {n: i for n, i in intervals(answers, values, labels).items() if n in named}
+        if "loss" in figures:  # the task's own
+            del sure["loss"]
+        named |= {"images": len(labels), "intervals": sure}
     without_loss = {name: value for name, value in named.items() if name != "loss"}
-    return named | figures | without_loss, answers.values(outputs).astype(np.float32), ms
+    return named | figures | without_loss, values, ms
 
 
 def score(
@@ -130,7 +135,7 @@ def measure(
     if ms is not None:
         figures["inference_ms_per_image"] = round(ms, 4)
     told = {"left_out": data.left_out} if data.left_out else {}
-    return {"dataset": data.name, "split": split, "images": count, **told, **figures}
+    return {"dataset": data.name, "split": split, **told, **figures, "images": count}
 
 
 def as_known(data: Dataset, ours: Targets, name: str) -> Dataset:

@@ -56,6 +56,11 @@ class About(Displayed):
         """Names of the classes; () where it has none."""
         return self.targets.classes
 
+    @property
+    def temperature(self) -> float:
+        """What logits of one class are divided by before softmax; 1 where nothing decided it."""
+        return self.targets.temperature
+
     def to_dict(self) -> dict[str, Any]:
         """What a program must know that has only an exported file."""
         answers = framework_of(self.entry).answers(self.entry, self.targets)
@@ -66,6 +71,7 @@ class About(Displayed):
             "outputs": answers.outputs if answers else "",
             "classes": targets.classes,
             "targets": {"kind": targets.kind, **targets.to_dict()},
+            "temperature": targets.temperature,
             "preprocess": self.preprocess.to_dict() if self.preprocess else {},
             "dataset": self.dataset,
             "metrics": dict(self.metrics),

@@ -61,7 +61,7 @@ class Weights(
     omit_defaults=True,
     gc=False,
 ):  # gc=False: entries hold no cycles, and 10,000 of them are read twice as fast
-    """One published weight file, as a list describes it. All fields but the last are required."""
+    """One published weight file, as a list describes it; the last two fields are optional."""
 
     name: Name  # model.tag
     model: Name  # a name of the registry, never an import path
@@ -82,6 +82,8 @@ class Weights(
     sources: Annotated[tuple[Text, ...], MANY]  # tried in order
     # Where one image has several classes, or numbers: see Targets. Left out where it has one class.
     targets: Options = msgspec.field(default_factory=dict)
+    # What logits are divided by before softmax. Left out where nothing decided one.
+    temperature: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
 
     def __post_init__(self) -> None:
         model, _, tag = self.name.partition(".")
@@ -207,17 +209,18 @@ def _refuse_unprintable(value: object) -> None:
 def _surely_unique(data: bytes, found: Weights | Manifest) -> bool:
     """Whether no key occurs twice; msgspec would take the last one. It saves a second parse.
 
-    All fields but one are required, so without that the number of different keys is known. Without
+    All fields but two are required, so without those the number of different keys is known. Without
     backslashes and without blanks before a colon, the text has a `":` for each key: as many, and
     none is twice.
     """
-    if b"\\" in data or b'"targets":' in data or re.search(rb'"[ \t\r\n]+:', data):
+    optional = b'"targets":' in data or b'"temperature":' in data
+    if b"\\" in data or optional or re.search(rb'"[ \t\r\n]+:', data):
         return False
     entries = [found] if isinstance(found, Weights) else found.weights
     keys = 0 if isinstance(found, Weights) else len(Manifest.__struct_fields__)
     for entry in entries:
         keys += len(entry.config) + len(entry.preprocess) + len(entry.metrics) + len(entry.recipe)
-    return data.count(b'":') == keys + len(entries) * (len(Weights.__struct_fields__) - 1)
+    return data.count(b'":') == keys + len(entries) * (len(Weights.__struct_fields__) - 2)
 
 
 def read(path: Path, package: str = "") -> list[Weights]:

@@ -110,9 +110,14 @@ def of_run(run: Run, reference: str = "") -> Located:
             distribution=model["distribution"],
             data_options=document["recipe"].get("data", {}),
             task_options=document["recipe"].get("task", {}),
-            metrics={f"{split}_{n}": v for n, v in figures.items() if number(v) is not None},
+            metrics={
+                f"{split}_{n}": v
+                for n, v in figures.items()
+                if n != "images" and number(v) is not None
+            },
             sha256=str(result["model"]["sha256"]),
             bytes=int(result["model"]["bytes"]),
+            temperature=result.get("temperature") or 1.0,
             run=document,
             **told(
                 model=f"{model['plugin']}/{model['name']}",
@@ -127,19 +132,25 @@ def of_run(run: Run, reference: str = "") -> Located:
         raise WeightsError(f"{run.settings_file} is damaged: {describe(error)}") from error
 
 
+def entry_beside(path: Path) -> Weights | None:
+    """What a config.json beside a file says of it, as in a copy of a repository."""
+    beside = path.parent / CONFIG
+    if not beside.exists():
+        return None
+    with os_errors(f"{beside} cannot be read", WeightsError):
+        data = read_bytes(beside, manifest.LARGEST_ENTRY)
+    weights = manifest.parse(data, Weights, str(beside))
+    return weights if weights.file.rpartition("/")[2] == path.name else None
+
+
 def _of_file(path: Path) -> Located:
     """A file on its own: a run's, one with a config.json beside it, or one that tells itself."""
     if not path.exists():
         raise UnknownName(f"there is no file {path}", f"{SHOWS} by name")
     if (path.parent / "run.json").exists() and path.name == "model.safetensors":
         return of_run(Run(path.parent), str(path))
-    beside = path.parent / CONFIG
-    if beside.exists():
-        with os_errors(f"{beside} cannot be read", WeightsError):
-            data = read_bytes(beside, manifest.LARGEST_ENTRY)
-        weights = manifest.parse(data, Weights, str(beside))
-        if weights.file.rpartition("/")[2] == path.name:
-            return of_weights(weights, path, str(path))
+    if weights := entry_beside(path):
+        return of_weights(weights, path, str(path))
     # A file of the store has its digest for a name, whatever else is known of it.
     stored = path.parent == cache_dir("weights") and DIGEST.fullmatch(path.stem)
     return Located(

@@ -64,6 +64,7 @@ class Located:
     config: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     targets: Mapping[str, Any] = field(default_factory=dict)  # beside the classes, see Targets
+    temperature: float = 1.0  # of their logits, see Targets
     preprocess: Mapping[str, Any] = field(default_factory=dict)
     dataset: str = ""  # a name or a folder
     data_options: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +127,7 @@ def check(located: Located, *, tensors_only: bool = False, exact: bool = False) 
             located = replace(located, **described)
         try:
             preprocess = Preprocess.from_dict(located.preprocess)
-            targets = Targets.from_dict(located.classes, located.targets)
+            targets = Targets.from_dict(located.classes, located.targets, located.temperature)
         except (ArithmeticError, TypeError, ValueError) as error:
             what = f"the preprocessing or the targets that come with {located.reference}"
             raise WeightsError(f"{what} cannot be used: {describe(error)}") from error
