@@ -49,7 +49,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.train.job": "Say SEARCHED APPLIED Events",
     "zoo_core.train.checkpoint": "State",
     "zoo_core.train.display": "Display",
-    "zoo_core.spec.answers": "LOSS SHARE Weighted",
+    "zoo_core.spec.answers": "LOSS SHARE ERROR Weighted",
     "zoo_core.spec.recipe": "FrozenDict",
     "zoo_core.runs.run": "Inside",
     "zoo_core.data.datasets": "Report",

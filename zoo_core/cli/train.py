@@ -112,6 +112,8 @@ def train_command(
     if given["strict"]:
         settings = merge(settings, {"data": {"strict": True}})
     chosen = override(choose_recipe(entry, recipe or "default"), settings)
+    if chosen.portable:
+        be_portable()
     if seeds and seeds > 1:
         if given["tune"]:
             raise click.UsageError("--tune and --seeds are two steps: search first, then train")
@@ -120,8 +122,6 @@ def train_command(
         space = {"seed": list(range(chosen.seed, chosen.seed + seeds))}
         return searched("sweep", model=model, dataset=dataset, recipe=recipe, settings=settings,
                         space=space, **again)  # fmt: skip
-    if chosen.portable:
-        be_portable()
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
     from zoo_core.train.builder import command_line
@@ -243,12 +243,12 @@ def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
     else:
         settings = parse_settings(assignments, entry_of(given["model"]))
         given["settings"] = both_ways(settings, typed)
+        if given["settings"].get("portable"):
+            be_portable()
     return searched(kind, **given)
 
 
 def searched(kind: str, **given: Any) -> Answer:
-    if (given.get("settings") or {}).get("portable"):
-        be_portable()
     from zoo_core.train.builder import command_line
     from zoo_core.tune.report import remarks_of, settings_text, table_of
     from zoo_core.tune.search import SearchSettings

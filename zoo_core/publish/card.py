@@ -156,8 +156,8 @@ def _training(training: Mapping[str, Any], frozen: bool, epochs: bool) -> str:
         "It stopped early, when the validation loss no longer fell.": early,
         f"The best epoch of the validation loss was {best}.": best,
         "Its backbone was not trained; only the head on its features was.": frozen,
-        f"Its probabilities are calibrated: validation images chose the temperature {heat}.": heat,
         f"It was trained {again} more time(s), to the same bytes.": again,
+        f"Its probabilities are calibrated: validation images chose the temperature {heat}.": heat,
         "It did not start from random weights but from trained ones.": training["init"],
     }
     sentences = [
