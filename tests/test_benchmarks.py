@@ -9,6 +9,8 @@ import sys
 import pytest
 from support import ROOT
 
+import zoo
+
 FOLDER = ROOT / "benchmarks"
 SMALL = {
     "busy": "--batches 2 --seconds 0.2 --repeat 1 --settings passive",
@@ -56,7 +58,7 @@ def run(tmp_path, monkeypatch, capfd):
 
 def test_every_benchmark_is_tried_here():
     scripts = {path.stem for path in FOLDER.glob("*.py")}
-    assert scripts == {*SMALL, "frozen", "results", "cost_picture"}
+    assert scripts == {*SMALL, "exports", "frozen", "results", "cost_picture"}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,13 @@ def test_every_benchmark_is_tried_here():
 )
 def test_it_prints_its_figures(name, run):
     assert re.search(r"\d", run(FOLDER / f"{name}.py", *SMALL[name].split()))
+
+
+def test_the_benchmark_of_exports(run):
+    data = {"train_size": 64, "test_size": 32}
+    zoo.train("fcn_numpy", "synthetic", name="small", epochs=1, data=data, quiet=True)
+    told = run(FOLDER / "exports.py", "small", "--margin", 1, "--blocks", 1, "--seconds", 0)
+    assert "| small | 64 |" in told
 
 
 def test_the_benchmark_of_frozen_models(run, tmp_path, monkeypatch):
