@@ -38,7 +38,7 @@ def test_torch_uses_all_of_a_recipe_and_the_others_say_what_they_do_not():
     assert ALL - FrozenTrainer.honours == {"evaluate_subset"}
     assert ALL - NumpyTrainer.honours == {"compile", "precision", "decay"}
     assert zoo.Trainer.honours == {
-        "subset", "validation_fraction", "preprocess", "seed", "model", "task", "data",
+        "subset", "validation_fraction", "preprocess", "seed", "portable", "model", "task", "data",
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import click
 
 from zoo_core.cli.options import complete_models, runs_option
 from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
-from zoo_core.io.console import UNITS, duration, figure, label, matches, size
+from zoo_core.io.console import UNITS, duration, label, matches, size, with_interval
 from zoo_core.io.errors import UnknownName
 from zoo_core.io.targets import install_hint, resolve
 from zoo_core.spec.entries import (
@@ -203,14 +203,15 @@ def readable(facts: Mapping[str, Any]) -> dict[str, object]:
     """Facts for people: each figure on a line of its own, with its unit."""
     units: dict[str, Callable[[Any], str]] = {"bytes": size, "seconds": duration}
     shown: dict[str, object] = {}
-    given = facts.get("units", UNITS)
+    given, ends = facts.get("units", UNITS), facts.get("intervals", {})
     for name, value in facts.items():
-        if name in ("units", "merit"):
+        if name in ("units", "merit", "intervals"):
             continue
         if isinstance(value, Mapping):
-            shown |= {label(key): figure(key, number, given) for key, number in value.items()}
+            told = {key: with_interval(key, number, ends, given) for key, number in value.items()}
+            shown |= {label(key): text for key, text in told.items()}
         elif name in units or isinstance(value, float):
-            form = units.get(name, partial(figure, name, units=given))
+            form = units.get(name, partial(with_interval, name, known=ends, units=given))
             shown[label(name)] = None if value is None else form(value)
         else:
             shown[label(name)] = value

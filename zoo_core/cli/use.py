@@ -85,7 +85,8 @@ def by_class(scores: Mapping[str, Any], split: str) -> tuple[list[str], list[lis
             share = one["accuracy" if "accuracy" in several else "recall"]
             rows[-1].append(interval_text("accuracy", wilson(share, one["images"])))
     rows.sort(key=lambda row: str(row[1] or "").rjust(9), reverse=True)
-    titles = [f"#{label(key)}" for key in several] or [f"#{split} accuracy"]
+    of_split = {"accuracy": f"{split} accuracy"}  # figures of training images say so
+    titles = [f"#{of_split.get(key, label(key))}" for key in several or ("accuracy",)]
     of = "interval" if "accuracy" in several else "interval of recall"
     return ["class", *titles, *([of] if several else ())], rows
 

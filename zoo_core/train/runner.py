@@ -225,11 +225,13 @@ def _result(run: Run, document: Config) -> Result:
         return Result(run, scores, result["seconds"], page if page.exists() else None)
 
 
-def execute(job: Job, report: Reporter | None = None) -> Result:
+def execute(job: Job, report: Reporter | None = None, *, calibrates: bool = True) -> Result:
     """Train a job in its run directory, whose lock the caller has, and write what came out."""
     run = job.run
     if run is None:  # one of the other processes: it computes, and writes nothing
-        _measured(*_calibrated(job, job.trainer.fit(job)))
+        fitted = job.trainer.fit(job)
+        job = replace(job, config={**job.config, **fitted.config})
+        _measured(*_calibrated(job, fitted))
         raise SystemExit(0)
     if job.resume_from:
         run.update(status="running", error="")
@@ -247,7 +249,7 @@ def execute(job: Job, report: Reporter | None = None) -> Result:
             seconds, cpu = time.perf_counter() - started, time.process_time() - processed
             rate = fitted.epochs * len(job.parts[0]) / max(seconds, 1e-9)
             fitted = replace(fitted, seconds=seconds, cpu_seconds=cpu, images_per_second=rate)
-        result = _finish(job, run, fitted, report)
+        result = _finish(job, run, fitted, report, calibrates)
         job.events.send("zoo_run_ended", run=run, result=result)
         return result
     except BaseException as error:
@@ -288,8 +290,12 @@ def _failed(job: Job, run: Run, error: BaseException) -> BaseException:
     return error
 
 
-def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Result:
-    job, fitted = _calibrated(job, fitted)
+def _finish(
+    job: Job, run: Run, fitted: Fitted, report: Reporter | None, calibrates: bool
+) -> Result:
+    job = replace(job, config={**job.config, **fitted.config})
+    if calibrates:
+        job, fitted = _calibrated(job, fitted)
     digest, size = write_model(job, run.model_file, fitted.tensors)
     try:
         # As every load does, and more: what is kept must not be rounded by the next load.
@@ -350,7 +356,6 @@ def _finish(job: Job, run: Run, fitted: Fitted, report: Reporter | None) -> Resu
 
 def _calibrated(job: Job, fitted: Fitted) -> tuple[Job, Fitted]:
     """The job as it ended, with what the validation images decide: thresholds, a temperature."""
-    job = replace(job, config={**job.config, **fitted.config})
     data, held_out = job.dataset, job.parts[1]
     known = data.targets.kind in (CLASS, CLASSES) and data.train.labels is not None
     if not known or not len(held_out):

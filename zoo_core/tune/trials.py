@@ -173,7 +173,8 @@ def _run_in(run: Run, task: TrialJob, data: Dataset, report: Report) -> Trial:
                 runs, seconds = task.search.parent, task.checkpoint_seconds
                 how: dict[str, Any] = {"runs": runs, "checkpoint_seconds": seconds}
                 job = job_in(run, plan, task.recipe, data, display, **how)
-                execute(replace(job, give_up=give_up))
+                # Nobody predicts with a trial of a search: it needs no temperature.
+                execute(replace(job, give_up=give_up), calibrates=plan.kind == "sweep")
             Checkpoints(run.checkpoints).clear()
             if plan.kind == "tune":  # nobody uses these weights, and twenty of them take room
                 run.model_file.unlink(missing_ok=True)

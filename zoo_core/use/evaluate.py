@@ -65,7 +65,8 @@ def measure_model(
         for part in blocks(len(outputs), EVALUATION_BATCH):
             answers.add(outputs[part], labels[part])
         named = answers.summary() | answers.details(outputs, labels)
-        sure = {n: i for n, i in intervals(answers, values, labels).items() if n in named}
+        ends = intervals(answers, values, labels).items()
+        sure = {name: [*both] for name, both in ends if name in named}  # as JSON has them
         if "loss" in figures:  # the task's own
             del sure["loss"]
         named |= {"images": len(labels), "intervals": sure}

@@ -39,7 +39,8 @@ from zoo_core.weights.references import obtain
 
 COUNTS = (1, 7)  # images at once
 SAME, OTHER, LEVELS, ROUNDING = 1e-4, 1e-2, 1.0, 1e-3
-CALIBRATION, MARGIN = 512, 0.01
+CALIBRATION = 512  # training images that choose the ranges of 8 bits
+MARGIN = 0.01  # of accuracy that 8 bits may lose
 QUANTISED = ["Conv", "Gemm", "MatMul"]
 AT_ONCE, REPEATS = (1, 64), 7  # images whose time is taken, and how often
 Arrays = dict[str, np.ndarray]

@@ -279,7 +279,7 @@ def test_every_autoencoder_has_plots_of_a_few_images(model, task, monkeypatch):
     low = -1 if isinstance(model, VAE) else 0
     wanted = (batch(24).images.numpy() - low) / (1 - low)
     assert images.shape == back.shape and images == pytest.approx(wanted)
-    places, colourings, names = drawn["codes"]
+    places, colourings, names, _ = drawn["codes"]
     assert len(places) == CODES and names == ("a", "b", "c")
     assert list(colourings) == ["true class", "predicted class"][: 1 + bool(task.answers)]
     assert all(len(labels) == CODES for labels in colourings.values())
