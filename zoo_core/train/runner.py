@@ -229,9 +229,9 @@ def execute(job: Job, report: Reporter | None = None, *, calibrates: bool = True
     """Train a job in its run directory, whose lock the caller has, and write what came out."""
     run = job.run
     if run is None:  # one of the other processes: it computes, and writes nothing
-        fitted = job.trainer.fit(job)
-        job = replace(job, config={**job.config, **fitted.config})
-        _measured(*_calibrated(job, fitted))
+        ended = job.trainer.fit(job)
+        job = replace(job, config={**job.config, **ended.config})
+        _measured(*_calibrated(job, ended))
         raise SystemExit(0)
     if job.resume_from:
         run.update(status="running", error="")
