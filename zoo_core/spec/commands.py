@@ -23,7 +23,7 @@ COMMANDS = {
     "publish": ("publish", "Publish the weights of a run, with a card."),
     "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
     "remove": ("weights", "Delete the copy of weights on this machine."),
-    "export": ("use", "Write a trained model as ONNX or as a torch program."),
+    "export": ("use", "Write a trained model for other programs: ONNX, or a program of torch."),
     "plugin": ("plugins", "Start a plugin, or check one."),
     "cache": ("system", "Show or clear what the zoo keeps on this machine."),
     "doctor": (
