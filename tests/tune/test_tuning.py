@@ -461,6 +461,8 @@ def test_seeds_are_repetitions_without_a_best(small):
     summary = summarize_any(found.search)
     accuracies = [trial.curve[-1]["test_accuracy"] for trial in found.trials]
     assert summary.accuracy == pytest.approx(sum(accuracies) / 2) and summary.best is None
+    (group,) = zoo.compare(found.path).groups  # its runs, which differ by the seed alone
+    assert len(group.rows) == 2 and [len(team.rows) for team in group.teams] == [2]
 
 
 def test_a_sweep_without_validation_images_chooses_nothing_by_the_test_set(small):

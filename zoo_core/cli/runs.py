@@ -33,6 +33,9 @@ from zoo_core.spec.settings import as_typed
 
 MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
 MOST_TIES = 3  # sentences
+ONE_SEED = (
+    "Some rows have one seed: another may change the order. zoo train MODEL --seeds 3 has more."
+)
 MOST_FIGURES = 6  # columns for what a task measures besides loss and accuracy
 
 
@@ -291,13 +294,20 @@ def ties(one: Comparison) -> list[str]:
             (pair.images, images_needed(one, pair), "images"),
             (pair.seeds, seeds_needed(one, pair), "seeds each"),
         ]
-        settled = [f"{count:,} {what}" for made, count, what in needed
+        settled = [f"{roughly(count)} {what}" for made, count, what in needed
                    if made and count and not made.significant]  # fmt: skip
         line += f" About {' and '.join(settled)} would settle it." if settled else ""
         told.append(line)
     if len(told) > MOST_TIES:
         told[MOST_TIES:] = [f"{len(told) - MOST_TIES} more have the same rank; --json has all."]
+    if any(pair.different and not pair.seeds for pair in one.pairs):
+        told.append(ONE_SEED)
     return told
+
+
+def roughly(count: int) -> str:
+    """With the two digits that such a count deserves: `2,000,000`."""
+    return f"{round(count, 2 - len(str(count))):,}"
 
 
 def show_comparison(one: Comparison) -> None:

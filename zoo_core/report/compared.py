@@ -11,7 +11,7 @@ from zoo_core.io.files import free_name
 from zoo_core.io.targets import Displayed
 from zoo_core.runs.compare import Comparison, Row, row_of, row_of_weights
 from zoo_core.runs.compare import compare as grouped
-from zoo_core.runs.run import Run
+from zoo_core.runs.run import Run, SearchFolder, runs_root
 from zoo_core.runs.summary import Summary, intervals_of
 from zoo_core.spec.registry import registry
 from zoo_core.weights.listing import published
@@ -36,13 +36,24 @@ def compare(*references: str | Path, runs: Path | None = None) -> Compared:
 
         zoo.compare("cnn-cifar10-20261116T101500Z", "latest", "cnn.cifar10").groups[0].rows
 
-    references: runs, or weights. `write(path)` of the result draws the curves.
+    references: runs, sweeps (all their runs), or weights. `write(path)` of the result draws the
+    curves.
     """
-    found = (row_for(str(reference), runs) for reference in references)
-    rows = {row.summary.path: row for row in found if row}
+    found = (row for reference in references for row in rows_for(str(reference), runs))
+    rows = {row.summary.path: row for row in found}
     if len(rows) < 2:
         raise UsageError("a comparison needs two different runs", "zoo runs lists them")
     return Compared(grouped(rows.values()))
+
+
+def rows_for(reference: str, runs: Path | None) -> list[Row]:
+    """The rows of what a person named: of a sweep those of its runs, of a repetition each seed."""
+    search = SearchFolder.at(reference, runs_root(runs))
+    if search and search.read()["plan"]["kind"] == "sweep":
+        documents = sorted((search.path / "trials").glob(f"*/{Run.document}"))
+        return [row_of(Run(one.parent)) for one in documents]
+    row = row_for(reference, runs)
+    return [row] if row else []
 
 
 def row_for(reference: str, runs: Path | None) -> Row | None:

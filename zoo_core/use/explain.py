@@ -30,6 +30,7 @@ METHODS = ("cam", "attention", "occlusion")
 CELLS, PATCH = 8, 1.5  # of occlusion: cells in a row, and sides of what is hidden in cells
 SHARPEST = 1024  # pixels of a side of the image that a map is drawn on, at most
 STEPS, DRAWS = 10, 8  # in which all pixels are hidden; random maps to compare with
+LEAST = 0.01  # of the probability, or of the number: by so much a map beats random ones
 VEIL = 4  # pixels in a row of what stands in for hidden parts: the image, strongly blurred
 
 
@@ -56,8 +57,9 @@ class Explanation(Displayed):
 
     @property
     def holds(self) -> bool:
-        """Whether the map is better than every random one."""
-        return self.score < min(self.random)
+        """Whether the map is better than every random one, by an amount that matters."""
+        least = LEAST * (abs(self.value) if self.numbers else 1)
+        return min(self.random) - self.score >= least
 
     @property
     def answer(self) -> str:
