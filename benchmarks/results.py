@@ -181,9 +181,12 @@ def without_local(command: str) -> str:
     return shlex.join(kept)
 
 
+UNNAMED = ("seed", "preprocess", "precision", "portable", "evaluate_every")
+
+
 def recipe_name(document: dict[str, Any]) -> str:
-    """The recipe, with what was changed of it besides the seed and the precision, which the
-    tables name where they name the cost."""
+    """The recipe, with what was changed of it besides the seed, the precision, which the tables
+    name where they name the cost, and how often the test set was measured."""
     entry = registry().models.get(document["model"]["name"])
     name = document["recipe_name"]
     known = entry.recipes.get(name) or Recipe()
@@ -191,7 +194,7 @@ def recipe_name(document: dict[str, Any]) -> str:
     changed = {
         key: value
         for key, value in document["recipe"].items()
-        if key not in ("seed", "preprocess", "precision", "portable") and value != plain[key]
+        if key not in UNNAMED and value != plain[key]
     }
     shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in changed.items()}
     return ", ".join([name, *(f"{key} {value}" for key, value in sorted(shown.items()))])
