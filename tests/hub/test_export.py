@@ -20,10 +20,8 @@ from zoo_core.spec.answers import CLASS, Targets
 from zoo_core.torch.export import Arrays
 from zoo_core.use import export as exporting
 from zoo_core.use.graph import OUTPUTS, Form, Graph
-from zoo_core.weights.manifest import all_weights
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
-SHIPPED = [weights.name for _, weights in all_weights()[0] if weights.classes]
 
 
 def export(*arguments):
@@ -185,14 +183,3 @@ def test_a_file_that_says_something_else_is_not_kept(numpy_run, tmp_path, monkey
     done = export(numpy_run.path, "-o", tmp_path / "model.onnx")
     assert isinstance(done.exception, ZooError) and "the file was not saved" in str(done.exception)
     assert not (tmp_path / "model.onnx").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_shipped_classifier_says_the_same_of_1000_images(name, tmp_path):
-    classify, model = stranger(zoo.export(name, tmp_path / "model.onnx").path), zoo.load(name)
-    split, side = zoo.open_dataset(model.zoo.dataset).test, model.zoo.preprocess.stored_size
-    for sides, allowed in ((None, 1e-4), ((side // 2, 4 * side), 1e-2)):
-        files = photographs(tmp_path, split.images[:1000], sides)
-        worst, wrong = compare(classify, model, files)
-        assert worst < allowed and not wrong, f"{worst:.1e}, {wrong} classes"
