@@ -109,6 +109,11 @@ def test_a_setting_that_nothing_can_hold_is_refused_before_it_is_used(capsys, se
     assert code == 2 and said.startswith("Error: ") and words in said, said
 
 
+def test_an_option_that_is_nan_contradicts_nobody_and_is_refused(capsys):
+    code, _, said = run(capsys, "tune", "mlp", "--dataset", "synthetic", "--subset", "nan")
+    assert code == 2 and said.startswith("Error: subset must be a number above 0"), said
+
+
 @pytest.mark.parametrize(("rank", "size"), [("x", "2"), ("-1", "2"), ("2", "2"), ("0", "9" * 5000)])
 def test_a_number_of_processes_that_nobody_set_well_is_one_sentence(monkeypatch, rank, size):
     monkeypatch.setenv("RANK", rank)

@@ -312,7 +312,8 @@ def taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def both_ways(assigned: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
     """What was set with --set and with options of their own, which must not contradict it."""
-    for name in [name for name in typed if assigned.get(name, typed[name]) != typed[name]]:
+    both = [name for name in typed if name in assigned]
+    for name in [name for name in both if assigned[name] != typed[name]]:
         option = f"--{name.replace('_', '-')} {typed[name]}"
         raise click.UsageError(f"{option} and --set {name}={assigned[name]} contradict each other")
     return assigned | typed
