@@ -10,7 +10,6 @@ SHIPPED = [weights.name for _, weights in all_weights()[0] if weights.classes]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # of the frozen EfficientNet, 4,000 passes of 224 pixels
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_classifier_says_the_same_of_1000_images(name, tmp_path):
     classify, model = stranger(zoo.export(name, tmp_path / "model.onnx").path), zoo.load(name)
