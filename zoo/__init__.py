@@ -11,12 +11,13 @@
 
 Plugin authors find the rest here too: `zoo.hookimpl` marks hooks, `zoo.ModelEntry` and its siblings
 describe what a plugin contributes; zoo.kit is for commands and engines, zoo.testing for tests.
-Names are imported when they are first used.
+Names are imported when they are first used. Commands that packages bring have their functions here
+too: `zoo.generate_gallery` would be one of a package with `zoo gallery`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zoo._lazy import lazy
 from zoo_core import __version__ as __version__
@@ -111,4 +112,11 @@ if TYPE_CHECKING:
     from zoo_core.use.predict import predict as predict
     from zoo_core.weights.listing import list_weights as list_weights
 
-__getattr__, __dir__, __all__ = lazy(globals(), "__version__")
+
+def _of_plugins(name: str) -> Any:
+    from zoo_core.spec.registry import command_function
+
+    return command_function(name)
+
+
+__getattr__, __dir__, __all__ = lazy(globals(), "__version__", others=_of_plugins)

@@ -68,6 +68,41 @@ def test_the_zoos_own_commands_are_found_without_loading_a_plugin(
     assert zoo_command(*arguments, PYTHONPATH=str(plugin_site)).stderr.count("hello") == 0
 
 
+def test_a_command_joins_a_group_of_the_zoo(zoo_command, zoo_json, here):
+    assert zoo_command("data", "count", "you", **here).stdout == "hello you\n"
+    assert "Usage: zoo data count" in zoo_command("data", "count", "--help", **here).stdout
+    own, section = zoo_command("data", "--help", **here).stdout.split("Commands from plugins:\n")
+    assert "count Help of data count. [plugin tool]" in words(section) and "fetch" in own
+    assert "data count" not in zoo_command("--help", **here).stdout
+    assert "NAME" in zoo_command("data", "list", **here).stdout  # not the plugin's
+    alone = zoo_command("data", "count", status=2, ZOO_PLUGINS="cnn")
+    assert "No such command 'count'" in alone.stderr
+
+
+def test_what_a_command_does_is_a_function_of_zoo(tmp_path, here):
+    code = """
+import sys, zoo
+print(zoo.greeting("you"), "fixture_tool_rival_commands" in sys.modules)
+try:
+    zoo.nothing
+except AttributeError as error:
+    print(error)
+try:
+    zoo.shared_greeting
+except AttributeError as error:
+    print(error)
+"""
+    names = here | {"ZOO_PLUGINS": "tool,tool-rival"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(**names), text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    known, unknown, ambiguous = done.stdout.splitlines()
+    assert known == "hello you False"
+    assert unknown == "module 'zoo' has no attribute 'nothing'"
+    assert ambiguous == f"zoo.shared_greeting is provided by {TOOL} and by {RIVAL}"
+
+
 def test_an_unknown_name_is_compared_with_all_commands(zoo_command, here):
     done = zoo_command("gret", status=2, **here)
     assert done.stderr.startswith("Error: there is no command 'gret'.\nHint: did you mean greet")

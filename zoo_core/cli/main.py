@@ -81,12 +81,11 @@ class LazyGroup(click.Group):
         """As click's, which would import every command for its help."""
         from click.shell_completion import CompletionItem
 
-        from zoo_core.cli.plugin_commands import labelled
+        from zoo_core.cli.plugin_commands import completions
 
         known = {name: help for name, (_, help) in COMMANDS.items()}
-        known |= {label: entry.help for label, entry in labelled().items()}
         found = [CompletionItem(n, help=h) for n, h in known.items() if n.startswith(incomplete)]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return found + completions(incomplete) + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

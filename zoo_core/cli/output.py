@@ -11,13 +11,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
 import click
 
 from zoo_core.io.console import plain, show_on_stderr
 from zoo_core.io.errors import ZooError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 AS_JSON = "zoo.json"
 LEAST_ROOM = 20  # columns, for the last cell of a row on a narrow terminal
@@ -76,7 +79,37 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
+    """A command that has commands of its own, and those that plugins add: `zoo data check`."""
+
     command_class = Command
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        own = super().get_command(ctx, name)
+        if own is not None or not _is_first(ctx):
+            return own
+        from zoo_core.cli.plugin_commands import find_inside
+
+        return find_inside(ctx.info_name or "", name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_commands(ctx, formatter)
+        if _is_first(ctx):
+            from zoo_core.cli.plugin_commands import format_section
+
+            format_section(formatter, ctx.info_name or "")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = super().shell_complete(ctx, incomplete)
+        if _is_first(ctx):
+            from zoo_core.cli.plugin_commands import completions
+
+            found += completions(incomplete, ctx.info_name or "")
+        return found
+
+
+def _is_first(ctx: click.Context) -> bool:
+    """Whether the command stands directly below `zoo`: plugins add to no deeper ones."""
+    return ctx.parent is not None and ctx.parent.parent is None
 
 
 def command(**settings: Any) -> Callable[[Callable[..., Answer | None]], Command]:

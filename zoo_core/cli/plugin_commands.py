@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import click
 
-from zoo_core.io.errors import PluginError, ZooError
+from zoo_core.io.errors import PluginError, UnknownName, ZooError
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.commands import COMMANDS
 from zoo_core.spec.discovery import BUILTIN
 from zoo_core.spec.entries import CommandEntry
 from zoo_core.spec.plugins import load_plugins
-from zoo_core.spec.registry import origin, plugin_of, qualified_name, registry
+from zoo_core.spec.registry import elsewhere, origin, plugin_of, qualified_name, registry
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 def find(name: str) -> click.Command:
@@ -25,6 +29,15 @@ def find(name: str) -> click.Command:
     return command
 
 
+def find_inside(group: str, name: str) -> click.Command | None:
+    """A plugin's command of a group. None if there is none: click then says so."""
+    if name in labelled(group):
+        return find(f"{group} {name}")
+    if hint := elsewhere("command", f"{group} {name}"):
+        raise UnknownName(f"there is no command 'zoo {group} {name}'", hint)
+    return None
+
+
 def broken(name: str, error: Exception) -> str:
     """The sentence for a command that raised what is not an error for users."""
     try:
@@ -34,10 +47,13 @@ def broken(name: str, error: Exception) -> str:
     return f"{whose} raised {describe(error)}"
 
 
-def labelled() -> dict[str, CommandEntry]:
-    """The commands of plugins, each by the shortest name that finds it."""
+def labelled(group: str = "") -> dict[str, CommandEntry]:
+    """The commands of plugins, each by the shortest name that finds it; or those of a group."""
     commands = registry().commands
-    return {commands.label(entry): entry for entry in commands if plugin_of(entry) != BUILTIN}
+    theirs = [entry for entry in commands if plugin_of(entry) != BUILTIN]
+    if group:
+        return {e.name.split(" ")[1]: e for e in theirs if e.name.startswith(f"{group} ")}
+    return {commands.label(entry): entry for entry in theirs if " " not in entry.name}
 
 
 def refused() -> list[str]:
@@ -53,11 +69,20 @@ def refused() -> list[str]:
     return sentences
 
 
-def format_section(formatter: click.HelpFormatter) -> None:
-    """Write the part of `zoo --help` that is about plugins."""
+def completions(incomplete: str, group: str = "") -> list[CompletionItem]:
+    """What a shell offers."""
+    from click.shell_completion import CompletionItem
+
+    known = {label: entry.help for label, entry in labelled(group).items()}
+    return [CompletionItem(n, help=h) for n, h in known.items() if n.startswith(incomplete)]
+
+
+def format_section(formatter: click.HelpFormatter, group: str = "") -> None:
+    """Write the part of `zoo --help`, or of a group's, that is about plugins."""
     try:
-        rows = [(label, f"{e.help} [plugin {plugin_of(e)}]") for label, e in labelled().items()]
-        remarks = [*refused(), *load_plugins().remarks]
+        entries = labelled(group).items()
+        rows = [(label, f"{e.help} [plugin {plugin_of(e)}]") for label, e in entries]
+        remarks = [] if group else [*refused(), *load_plugins().remarks]
     except ZooError as error:  # ZOO_STRICT or ZOO_PLUGINS, which the help explains
         rows, remarks = [], [f"Plugins cannot be loaded: {error}."]
     if rows:

@@ -309,11 +309,31 @@ class EngineEntry(ListedEntry):
 
 @dataclass(frozen=True, kw_only=True)
 class CommandEntry(Entry):
-    """A command of `zoo`. Its target is a click command, best one made with zoo.kit.command."""
+    """A command of `zoo`. Its target is a click command, best one made with zoo.kit.command.
+
+    name: one word, or two for a command inside a group: "data check" is `zoo data check`.
+    """
 
     help: str  # one line for `zoo --help`, which imports no target
+    # What does the same from Python: "zoo_export.export:export" can be used as zoo.export.
+    functions: tuple[str, ...] = ()
 
-    rules: ClassVar[Mapping[str, Rule]] = {**Entry.rules, "help": WORDS}
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **Entry.rules,
+        "name": Rule(
+            lambda v: isinstance(v, str) and all(NAME.fullmatch(w) for w in v.split(" ", 1)),
+            "one word, or two with a space between them: lower-case letters, digits, _ or -",
+        ),
+        "help": WORDS,
+        "functions": Rule(
+            lambda v: isinstance(v, tuple) and all(map(TARGETED.holds, v)),
+            "a tuple of strings like 'package.module:function'",
+        ),
+    }
+
+    def function(self, name: str) -> str:
+        """The target of the function that is called so; or ""."""
+        return next((one for one in self.functions if one.rpartition(":")[2] == name), "")
 
 
 PluginState = Literal["ok", "failed", "disabled", "conflict", "incompatible"]

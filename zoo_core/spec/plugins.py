@@ -109,6 +109,11 @@ def load_plugins() -> Plugins:
     return plugins
 
 
+def loading() -> bool:
+    """Whether a plugin is being imported right now: it can ask for nothing that plugins have."""
+    return bool(_busy)
+
+
 def load(records: Iterable[PluginRecord], *, note: bool = True) -> Plugins:
     """Load those that are ok as far as one knows. note: write down which one, for `left_behind`."""
     loaded, objects = [], {}

@@ -21,7 +21,7 @@ from zoo_core.spec.entries import (
     ReaderEntry,
     TrainerEntry,
 )
-from zoo_core.spec.plugins import Plugins, load_plugins
+from zoo_core.spec.plugins import Plugins, load_plugins, loading
 
 E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
@@ -121,6 +121,20 @@ def open_engine(name: str, workers: int = 1, address: str = "") -> Any:
     """Where many pieces of work run."""
     entry = registry().engines.get(name)
     return resolve(entry.target, f"engine {entry.name!r}")(workers, address)
+
+
+def command_function(name: str) -> Any:
+    """What a plugin's command is from Python: `zoo.NAME`. AttributeError if there is none."""
+    problem = f"module 'zoo' has no attribute {name!r}"
+    if loading():
+        raise AttributeError(problem, name=name)
+    having = [entry for entry in registry().commands if entry.function(name)]
+    if len(having) > 1:
+        problem = f"zoo.{name} is provided by {' and by '.join(map(origin, having))}"
+    if len(having) != 1:
+        hint = elsewhere("command", name)
+        raise AttributeError(f"{problem}; {hint}" if hint else problem, name=name)
+    return resolve(having[0].function(name), f"zoo.{name} of {origin(having[0])}")
 
 
 def elsewhere(sort: str, name: str) -> str:
