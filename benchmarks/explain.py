@@ -15,9 +15,9 @@ import argparse
 import json
 
 import numpy as np
+from zoo_explain import explain
 
 import zoo
-from zoo_core.use import explain
 
 MODELS = ("cnn.cifar10", "nano_vit_p4.cifar10", "efficientnet_lite0_finetune.cifar10")
 

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from zoo_export.onnx_file import runner
 
 import zoo
-from zoo_core.use.export import runner
 
 
 def seconds(run, images, least):

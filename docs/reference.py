@@ -29,15 +29,14 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess DataCheck Oddity",
     "Write an augmentation": "Augmentation Draws Ops",
-    "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted "
-    "Exported",
+    "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
     "Errors": "ZooError UsageError OptionError DataError SourceUnavailable WeightsError "
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "check_data compare compute_features create disable_plugin enable_plugin evaluate explain "
-    "export features features_of generate info list_models list_weights load open_dataset "
+    "check_data compare compute_features create disable_plugin enable_plugin evaluate "
+    "features features_of generate info list_models list_weights load open_dataset "
     "plugins predict predict_many pretrained_tensors publish pull report reproduce resume "
     "runs sweep train tune"
 )
@@ -56,8 +55,6 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.data.ops": "MovePlan",
     "zoo_core.io.errors": "MissingDependency",
     "zoo_core.tune.tuning": "SearchResult",
-    "zoo_core.use.explain": "Explanation Explanations",
-    "zoo_core.use.export": "MARGIN Quantised",
     "zoo_core.use.predict": "Prediction Predictions",
     "zoo_core.weights.statements": "Statement",
     "zoo_core.report.compared": "Compared",

@@ -100,9 +100,6 @@ if TYPE_CHECKING:
     from zoo_core.train.loop import Loop as Loop
     from zoo_core.train.runner import Result as Result
     from zoo_core.use.evaluate import evaluate as evaluate
-    from zoo_core.use.explain import explain as explain
-    from zoo_core.use.export import Exported as Exported
-    from zoo_core.use.export import export as export
     from zoo_core.use.generate import Generator as Generator
     from zoo_core.use.generate import generate as generate
     from zoo_core.use.load import load as load

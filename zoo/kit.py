@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.images import names_image as names_image
     from zoo_core.data.images import open_image as open_image
+    from zoo_core.data.images import viewed as viewed
     from zoo_core.data.loader import Loader as Loader
+    from zoo_core.data.ops import resize_weights as resize_weights
+    from zoo_core.data.sheets import pages as pages
     from zoo_core.data.sheets import write_sheet as write_sheet
     from zoo_core.data.table_files import shards as shards
     from zoo_core.data.tables import Table as Table
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document
     from zoo_core.io.documents import write_document as write_document
+    from zoo_core.io.errors import did_you_mean as did_you_mean
     from zoo_core.io.errors import os_errors as os_errors
     from zoo_core.io.files import atomic_write as atomic_write
     from zoo_core.io.files import cache_dir as cache_dir
@@ -67,16 +71,22 @@ if TYPE_CHECKING:
     from zoo_core.io.targets import resolve as resolve
     from zoo_core.report.look import new_figure as new_figure
     from zoo_core.report.look import save_figure as save_figure
+    from zoo_core.report.notebook import notebook_html as notebook_html
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
+    from zoo_core.runs.statistics import Difference as Difference
+    from zoo_core.runs.statistics import paired as paired
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.use.generate import load_sampler as load_sampler
+    from zoo_core.use.generate import sampler_of as sampler_of
     from zoo_core.use.load import as_input as as_input
     from zoo_core.use.load import capability as capability
     from zoo_core.use.load import loaded as loaded
+    from zoo_core.use.predict import answers_of as answers_of
     from zoo_core.use.predict import named_images as named_images
     from zoo_core.use.predict import opened as opened
+    from zoo_core.use.predict import readable as readable
     from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(globals())

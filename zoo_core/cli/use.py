@@ -1,4 +1,4 @@
-"""zoo evaluate, predict, explain and export: what one does with a trained model."""
+"""zoo evaluate and predict: what one does with a trained model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from click.core import ParameterSource
 
 from zoo_core.cli.options import (
     PATH,
-    complete_trained,
     data_options,
     device_option,
     engine_options,
-    output_option,
     run_argument,
     runs_option,
     set_option,
@@ -23,7 +21,6 @@ from zoo_core.cli.options import (
 from zoo_core.cli.output import Answer, command, echo, note, print_fields, print_table
 from zoo_core.io.console import interval_text, label, percent, with_interval
 from zoo_core.runs.statistics import wilson
-from zoo_core.spec.framework import FORMATS
 
 
 @command()
@@ -165,68 +162,3 @@ def predict_many_images(
     broken = f", {done.broken:,} of them cannot be read" * bool(done.broken)
     document = {"table": done.path, "images": done.images, "broken": done.broken}
     return Answer(document, f"{done.path}: {done.images:,} images{broken}", brief=str(done.path))
-
-
-@command()
-@run_argument
-@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path())
-@click.option("--method", type=click.Choice(["cam", "attention", "occlusion"]), default=None,
-              help="How; otherwise the first of these that the model has.")  # fmt: skip
-@click.option("--class", "target", default="", metavar="NAME",
-              help="Explain this class, not the most likely one; or this number.")  # fmt: skip
-@output_option(".png", ".pdf", ".svg", default="explain.png",
-               help="The plot to write: .png, .pdf or .svg.")  # fmt: skip
-@device_option
-@runs_option
-def explain_command(
-    run: str, images: tuple[str, ...], method: str | None, target: str, output: Path, device: str,
-    runs: Path | None,
-) -> Answer:  # fmt: skip
-    """Draw where in images a model found its answers, and check that it holds.
-
-    RUN and IMAGE are as for zoo predict. cam is Grad-CAM: gradients times feature maps; attention
-    is that of models that declare it; occlusion hides parts of the image in turn, and works with
-    any model. The sentence below a plot says whether hiding the marked places changes the answer
-    more than hiding random places.
-
-    Examples:
-      zoo explain cnn cat.jpg
-      zoo explain latest cat.jpg dog.jpg --class dog -o why.png
-      zoo explain latest cat.jpg --method occlusion --json
-    """
-    from zoo_core.use.explain import explain
-
-    found = explain(run, images, method=method or "", target=target, device=device, runs=runs)
-    pages = found.draw(output)
-    lines = [f"{one.image}: {one.answer}, by {one.method}. {one.sentence}" for one in found]
-    lines.append(f"Plot: {', '.join(map(str, pages))}")
-    document = {"plots": pages, "explanations": [one.to_dict() for one in found]}
-    return Answer(document, "\n".join(lines))
-
-
-@command()
-@click.argument("reference", metavar="REF", shell_complete=complete_trained)
-@output_option(*FORMATS, required=True, help="The file: its ending says what is written.")
-@click.option("--raw", is_flag=True, help="From normalised images to logits, nothing around it.")
-@click.option("--generate", is_flag=True, help="Samples, of a model that also answers.")
-@click.option("--int8", is_flag=True, help="With 8 bits, if the accuracy allows it (.onnx).")
-@click.option("--margin", type=click.FloatRange(0, 1), default=0.01, show_default=True,
-              help="With --int8: what it may cost of the accuracy, as a share.")  # fmt: skip
-@runs_option
-def export_command(reference: str, output: Path, **how: Any) -> Answer:
-    """Write a trained model for other programs: ONNX, or a program of torch.
-
-    REF is a run or weights. The file takes RGB bytes, (batch, height, width, 3), of any size, and
-    gives probabilities, or what the task of the model calls for: preparing images is a part of it.
-    What it says is compared with what the model says, and it is kept only if both agree. Its
-    metadata has the classes, the figures, the digest and the license.
-
-    Examples:
-      zoo export cnn.cifar10 -o cnn.onnx
-      zoo export latest -o model.pt2
-      zoo export cnn -o cnn.onnx --int8     smaller and quicker, kept only if it is as good
-    """
-    from zoo_core.use.export import export
-
-    done = export(reference, output, **how)
-    return Answer(done, lambda: print_fields(done.facts()))

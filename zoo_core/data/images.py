@@ -72,7 +72,7 @@ def read_image(file: ImageSource, form: Form, *, quick: bool = True) -> np.ndarr
 
 
 @contextmanager
-def decoding(file: ImageSource) -> Iterator[None]:
+def decoding(file: object) -> Iterator[None]:
     """Turn what goes wrong into the sentence that names the file."""
     try:
         yield
@@ -128,19 +128,32 @@ def fitted(image: Image.Image, form: Form, original: tuple[int, int]) -> np.ndar
     return np.asarray(image, np.uint8).reshape(size, size, channels)
 
 
+def viewed(image: ImageSource | Image.Image | np.ndarray, most: int) -> Image.Image:
+    """An image as people look at it: upright, in colour, no side longer than so many pixels."""
+    if isinstance(image, np.ndarray):
+        ours = Image.fromarray(image[:, :, 0] if image.shape[2:] == (1,) else image)
+    else:
+        ours = image.copy() if isinstance(image, Image.Image) else open_image(image)
+    with decoding(image):
+        shown = decoded(ours, Form(most, 3))
+        shown.thumbnail((most, most))
+        shown.load()
+    return shown
+
+
 def turned_size(image: Image.Image) -> tuple[int, int]:
     """Width and height, turned as its EXIF data says."""
     sideways = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
     return (image.height, image.width) if sideways else image.size
 
 
-def _name_of(file: ImageSource) -> str:
+def _name_of(file: object) -> str:
     if isinstance(file, str | os.PathLike):
         return str(Path(file))
     return str(getattr(file, "name", "what is in memory"))
 
 
-def _unreadable(file: ImageSource, error: BaseException) -> DataError:
+def _unreadable(file: object, error: BaseException) -> DataError:
     reason, hint = str(error) or type(error).__name__, "repair it, or remove it"
     if "cannot identify" in reason:
         reason, hint = "it is not in a known format", "use a JPEG, a PNG or another known format"

@@ -19,7 +19,6 @@ EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
     "report": Extra("plots in reports", ("matplotlib",)),
     "tune": Extra("zoo tune", ("hyperopt",)),
-    "onnx": Extra("zoo export to ONNX", ("onnx", "onnxruntime", "onnxscript")),
 }
 LONGEST = 1000  # characters of an error that a sentence shows
 

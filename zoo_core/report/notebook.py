@@ -14,10 +14,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
-from zoo_core.data.images import open_image
+from zoo_core.data.images import viewed
 from zoo_core.io.console import figure, label, visible
 from zoo_core.io.files import temporary_folder
 from zoo_core.report.compared import Compared, draw
@@ -28,7 +27,6 @@ from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.settings import as_typed
 from zoo_core.train.runner import Result
-from zoo_core.use.export import Exported
 from zoo_core.use.load import About
 from zoo_core.use.predict import SHOWN, Prediction
 
@@ -135,9 +133,15 @@ def _curves(group: Comparison, path: Path) -> None:
     draw(path, 1, group)
 
 
-def exported_html(exported: Exported) -> str:
-    """What a file takes and gives, and how it compares with the model."""
-    return block("exported", table([*exported.facts().items()]))
+def notebook_html(
+    title: str,
+    rows: Sequence[Sequence[object]] = (),
+    draw: Callable[[Path], object] | None = None,
+    words: str = "",
+) -> str:
+    """A table of values and a plot, for the `_repr_html_` of a package's own results."""
+    parts = [table(rows)] * bool(rows) + ([plot(draw, words)] if draw else [])
+    return block(title, *parts)
 
 
 def about_html(about: About) -> str:
@@ -201,14 +205,8 @@ def _thumbnail(prediction: Prediction) -> str:
     """The image of a prediction, or nothing: its file may be gone."""
     image = prediction.image if prediction.given is None else prediction.given
     with suppress(Exception):
-        if isinstance(image, np.ndarray):
-            image = Image.fromarray(image[:, :, 0] if image.shape[2:] == (1,) else image)
-        elif not isinstance(image, Image.Image):
-            image = open_image(image)
-        with image.copy() if image is prediction.given else image as copy:
-            copy.thumbnail((4 * THUMB, 4 * THUMB))  # of a large JPEG, the fewest pixels there are
-            upright = ImageOps.exif_transpose(copy)
-            if min(upright.size) < THUMB // 2:
-                upright = upright.resize((THUMB, THUMB * upright.height // upright.width), 0)
-            return _embedded(upright.convert("RGB"), THUMB, prediction.image, 1)
+        shown = viewed(image, 2 * THUMB)
+        if min(shown.size) < THUMB // 2:
+            shown = shown.resize((THUMB, THUMB * shown.height // shown.width), 0)
+        return _embedded(shown, THUMB, prediction.image, 1)
     return ""

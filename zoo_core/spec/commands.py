@@ -14,7 +14,6 @@ COMMANDS = {
     "sweep": ("train", "Train a model with every combination of some settings."),
     "evaluate": ("use", "Measure a trained run: loss, accuracy and the other metrics of its task."),
     "predict": ("use", "Say what is in images: classes, or numbers."),
-    "explain": ("use", "Draw where in images a model found its answers, and check that it holds."),
     "report": ("runs", "Write the report of a run or a search again."),
     "compare": ("runs", "Compare runs in one table and one plot."),
     "reproduce": ("reproduce", "Train published weights or a run once more, and compare."),
@@ -23,7 +22,6 @@ COMMANDS = {
     "publish": ("publish", "Publish the weights of a run, with a card."),
     "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
     "remove": ("weights", "Delete the copy of weights on this machine."),
-    "export": ("use", "Write a trained model for other programs: ONNX, or a program of torch."),
     "plugin": ("plugins", "Start a plugin, or check one."),
     "cache": ("system", "Show or clear what the zoo keeps on this machine."),
     "doctor": (

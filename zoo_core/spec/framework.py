@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.errors import OptionError, UsageError, ZooError, check_names
+from zoo_core.io.errors import OptionError, ZooError, check_names
 from zoo_core.io.targets import describe, resolve
 from zoo_core.spec.entries import MOST_ITEMS, ModelEntry, is_inside
 from zoo_core.spec.recipe import Recipe
@@ -28,12 +27,6 @@ Config = Mapping[str, Any]  # all options of a model
 Tensors = Mapping[str, Any]  # arrays by name
 Shape = tuple[int | None, ...]  # None: a size that only fitting decides
 TensorSpec = Mapping[str, tuple[Shape, str]]  # shape and NumPy dtype ("float32") by name
-
-# Files of other programs that `zoo export` writes: what each is, and which packages it needs.
-FORMATS = {
-    ".onnx": ("ONNX", ("onnx", "onnxscript", "onnxruntime")),
-    ".pt2": ("a program of torch.export, of torch models only", ("torch",)),
-}
 
 
 @dataclass(frozen=True)
@@ -60,6 +53,9 @@ class Framework(ABC):
 
     backend = "numpy"  # which arrays the loader makes for it: "torch" or "numpy"
     checks = ""  # string target of a list of functions: further checks of its classifiers
+    # What else can be done with its models, each with the string target of a function: `onnx` for
+    # zoo-export, `evidence` for zoo-explain, whose pages say what it is called with.
+    capabilities: Mapping[str, str] = {}
     # How many tensors and modules a sketch may have. Set for a file, whose options may be absurd:
     # the sketch raises ValueError once it has more than the file could fill.
     most_parts: int | None = None
@@ -158,14 +154,6 @@ class Framework(ABC):
         Softmax makes probabilities of them: a model that has probabilities gives their logarithm.
         """
 
-    def evidence(self, model: Any, images: Any, output: int) -> np.ndarray | None:
-        """How much each place of one image adds to an output, for `zoo explain`: (rows, columns).
-
-        images: a batch of one image. None: the model has no feature maps, and is asked as a black
-        box.
-        """
-        return None
-
     def score_split(
         self, model: Any, preprocess: Any, dataset: Any, split: str
     ) -> tuple[np.ndarray, float] | None:
@@ -204,26 +192,6 @@ class Framework(ABC):
         """What each figure of a model is; here those of its answers."""
         answers = self.answers(entry, targets)
         return answers.figures if answers else {}
-
-    def to_onnx(
-        self, model: Any, graph: Any, inputs: Sequence[Any], examples: Sequence[Any]
-    ) -> Any:
-        """Write a model into an ONNX graph: from symbols of its inputs to that of its outputs.
-
-        model: a model, or a zoo.Generator, whose `network` is meant. examples: arrays of NumPy, two
-        of each input, which `symbol` stands for. `graph.apply("Relu", x)` adds an operator,
-        `graph.put(array)` a constant, `graph.include(onnx_model, *inputs)` what another program has
-        converted; docs/export.md has an example.
-        """
-        raise UsageError(f"{type(self).__name__} cannot write its models as ONNX")
-
-    def to_pt2(
-        self, model: Any, path: Path, form: Any, examples: Sequence[Any], about: Mapping[str, Any]
-    ) -> Callable[[Sequence[Any]], dict[str, Any]]:
-        """Write a model, with what a form puts around it, for torch; a function that runs it."""
-        raise UsageError(
-            f"{type(self).__name__} cannot write a program of torch", "-o FILE.onnx, perhaps"
-        )
 
 
 def framework_of(entry: ModelEntry) -> Framework:

@@ -27,6 +27,8 @@ E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
+        "explain": "zoo-explain",
+        "export": "zoo-export",
         "features": "zoo-frozen",
         "generate": "zoo-generate",
     },

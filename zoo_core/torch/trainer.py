@@ -20,8 +20,6 @@ from zoo_core.spec.answers import Answers, Figure, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import PRECISIONS, Recipe
-from zoo_core.torch import export
-from zoo_core.torch.evidence import evidence_of
 from zoo_core.torch.learner import (
     TorchLearner,
     best_of,
@@ -109,12 +107,6 @@ class TorchTrainer(Trainer):
             self.load_state(model, tensors)
         return model.to(choose_device(device), wanted if dtype else None).eval()
 
-    def to_onnx(self, *given: Any) -> Any:
-        return export.to_onnx(*given)
-
-    def to_pt2(self, *given: Any) -> Any:
-        return export.to_pt2(*given)
-
     def environment(self, device: str) -> dict[str, Any]:
         where, threads = str(choose_device(device)), torch.get_num_threads()
         code = torch.backends.cpu.get_cpu_capability()  # AVX2, AVX512: that torch itself chose
@@ -186,9 +178,6 @@ class TorchTrainer(Trainer):
     ) -> Mapping[str, Any]:
         task = find_task(entry, targets)(model.eval(), recipe, targets)
         return task.plots(model, _batches(model, loader))
-
-    def evidence(self, model: nn.Module, images: Tensor, output: int) -> np.ndarray | None:
-        return evidence_of(model, images, output)
 
     @torch.inference_mode()
     def predict_batch(self, model: nn.Module, images: Tensor) -> np.ndarray:

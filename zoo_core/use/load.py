@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from zoo_core.data.ops import open_ops
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.console import named, say
 from zoo_core.io.errors import UsageError
 from zoo_core.io.targets import Displayed, resolve
 from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import check_options, framework_of
+from zoo_core.spec.framework import Framework, check_options, framework_of
 from zoo_core.spec.recipe import freeze
 from zoo_core.spec.registry import as_reference, qualified_name, registry
 from zoo_core.weights.references import locate, obtain
@@ -41,6 +42,9 @@ class About(Displayed):
     digest: str  # sha256 of the weight file; "" for a model without weights
     source: str
     dataset: str = ""  # that it was trained on
+    data_options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # with which zoo.open_dataset has it
 
     _html = "zoo_core.report.notebook:about_html"
 
@@ -57,13 +61,18 @@ class About(Displayed):
         return self.targets.classes
 
     @property
+    def framework(self) -> Framework:
+        """What computes it."""
+        return framework_of(self.entry)
+
+    @property
     def temperature(self) -> float:
         """What logits of one class are divided by before softmax; 1 where nothing decided it."""
         return self.targets.temperature
 
     def to_dict(self) -> dict[str, Any]:
         """What a program must know that has only an exported file."""
-        answers = framework_of(self.entry).answers(self.entry, self.targets)
+        answers = self.framework.answers(self.entry, self.targets)
         targets = answers.targets if answers else self.targets
         return {
             "model": qualified_name(self.entry),
@@ -133,7 +142,7 @@ def load_model(
     model = assemble(built_by, tensors, located, device=device, dtype=dtype)
     model.zoo = About(
         entry, freeze(config), targets, weights.preprocess, freeze(metrics), weights.sha256,
-        located.source, located.dataset,
+        located.source, located.dataset, freeze(located.data_options),
     )  # fmt: skip
     return model
 
@@ -172,9 +181,14 @@ def blocks(count: int, size: int) -> list[slice]:
 
 
 def as_input(model: Any, images: Any) -> Any:
-    """Images (h, w, c), files or PIL images, as the batch that a loaded model takes."""
-    about = model.zoo
-    return about.preprocess.batch(list(images), backend=framework_of(about.entry).backend)
+    """Images (h, w, c), files or PIL images, as the batch that a loaded model takes.
+
+    float32 (n, channels, size, size) are prepared already.
+    """
+    preprocess, backend = model.zoo.preprocess, model.zoo.framework.backend
+    if getattr(images, "dtype", None) == np.float32:
+        return open_ops(backend).put(images)
+    return preprocess.batch(list(images), backend=backend)
 
 
 def probes(model: Any) -> Any:

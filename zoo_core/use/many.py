@@ -34,7 +34,6 @@ from zoo_core.io.engine import Engine, Resources, check_shared, fill_together
 from zoo_core.io.errors import DataError, Interrupted, UsageError, WeightsError, ZooError, os_errors
 from zoo_core.io.files import locked
 from zoo_core.io.process import Interruption
-from zoo_core.spec.framework import framework_of
 from zoo_core.spec.registry import open_engine
 from zoo_core.use.load import capability, loaded
 from zoo_core.use.predict import answers_of, named_images, readable
@@ -168,7 +167,7 @@ class Work:
         self.asked = asked
         self.model = loaded(asked.run, asked.runs, asked.device)
         about = self.model.zoo
-        self.framework, self.answers = framework_of(about.entry), answers_of(self.model)
+        self.framework, self.answers = about.framework, answers_of(self.model)
         self.images = open_images(asked.reference, asked.options, about.preprocess)
         number, parts = asked.part
         count = len(self.images.names)
@@ -286,7 +285,7 @@ class Work:
             indices=np.arange(rows.start, rows.stop), shuffle=False, backend=self.framework.backend,
         )  # fmt: skip
         for batch in loader.epoch(0):
-            scores = readable(self.model, self.framework, self.answers, batch.images)
+            scores = readable(self.model, batch.images)
             features = np.empty((len(batch), 0), np.float32)
             if self.embed:
                 features = self._embedded(batch.images)

@@ -19,7 +19,6 @@ from zoo_core.io.errors import DataError, UsageError, WeightsError, os_errors
 from zoo_core.io.net import is_url, read_url
 from zoo_core.io.targets import Displayed, describe
 from zoo_core.spec.answers import Answers
-from zoo_core.spec.framework import Framework, framework_of
 from zoo_core.use.load import as_input, blocks, capability, loaded
 
 MOST_BYTES = 100_000_000  # of an image that an address gives
@@ -83,9 +82,9 @@ def predict(
     """
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
-    named = named_images(run, several(images))
+    named = named_images(run, images)
     model = loaded(run, runs, device)
-    framework, answers = framework_of(model.zoo.entry), answers_of(model)
+    answers = answers_of(model)
     left_out: list[LeftOut] = []
     predictions = Predictions(left_out=left_out)
     with progress("predicting", len(named)) as advance:
@@ -105,7 +104,7 @@ def predict(
             advance(len(names))
             if not names:
                 continue
-            rows = readable(model, framework, answers, as_input(model, stored))
+            rows = readable(model, as_input(model, stored))
             for name, image, row in zip(names, given, rows, strict=True):
                 said = answers.answer(row, top)
                 kept = image if len(predictions) < SHOWN else None
@@ -117,7 +116,7 @@ def predict(
     return predictions
 
 
-def several(images: Any) -> list[Any]:
+def _several(images: Any) -> list[Any]:
     """One image or several, as a list."""
     if isinstance(images, str | Path | bytes | bytearray | memoryview) or hasattr(images, "read"):
         return [images]
@@ -133,7 +132,7 @@ def features(model: Any, images: Any, *, runs: Path | None = None) -> np.ndarray
     """
     model = loaded(model, runs)
     compute = capability(model.zoo.entry, "features")
-    named = named_images(model, images if isinstance(images, list | tuple) else [images])
+    named = named_images(model, images)
     stored = [model.zoo.preprocess.stored(opened(image)) for _, image in named]
     at_once = min(EVALUATION_BATCH, model.zoo.preprocess.at_once)
     parts = (stored[part] for part in blocks(len(stored), at_once))
@@ -143,7 +142,7 @@ def features(model: Any, images: Any, *, runs: Path | None = None) -> np.ndarray
 def answers_of(model: Any) -> Answers:
     """What the outputs of a loaded model mean; a sentence where they say nothing of an image."""
     entry, targets = model.zoo.entry, model.zoo.targets
-    answers = framework_of(entry).answers(entry, targets)
+    answers: Answers | None = model.zoo.framework.answers(entry, targets)
     if answers is None and (targets.names or entry.own_task):
         purpose = " and ".join(entry.kinds)
         raise UsageError(
@@ -159,12 +158,13 @@ def answers_of(model: Any) -> Answers:
     return answers
 
 
-def readable(model: Any, framework: Framework, answers: Answers, images: Any) -> np.ndarray:
+def readable(model: Any, images: Any) -> np.ndarray:
     """What a model says of a batch, as people read it; its weights may be anybody's."""
+    answers = answers_of(model)
     what = f"the model of {model.zoo.source} cannot be used for this image"
     hint = "take other weights, or train it again; --debug shows where it happens"
     try:
-        outputs = framework.predict_batch(model, images)
+        outputs = model.zoo.framework.predict_batch(model, images)
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, ValueError) as error:
         raise WeightsError(f"{what}: {describe(error)[:200]}", hint) from error
     if outputs.shape != (len(images), answers.size):
@@ -177,15 +177,17 @@ def readable(model: Any, framework: Framework, answers: Answers, images: Any) ->
     return rows
 
 
-def named_images(run: Any, given: Sequence[Any]) -> list[tuple[str, Any]]:
-    """(name, image) of each; a folder is replaced by the images in it. Nothing is read yet.
+def named_images(run: Any, images: Any) -> list[tuple[str, Any]]:
+    """(name, image) of one image or several; a folder is replaced by the images in it. Nothing is
+    read yet.
 
     run: what stands before them, where somebody may have given an image in place of the model.
     """
     if is_url(run) or names_image(run):
         hint = f"write the model first, then the image: MODEL {run}"
         raise UsageError(f"{run} is an image, not a model", hint)
-    return [one for number, image in enumerate(given, 1) for one in _named(number, image)]
+    every = enumerate(_several(images), 1)
+    return [one for number, image in every for one in _named(number, image)]
 
 
 def _named(number: int, image: Any) -> Iterator[tuple[str, Any]]:

@@ -8,6 +8,11 @@ from typing import Any
 from zoo_numpy import nn
 
 
+def to_onnx(model: nn.Module, graph: Any, inputs: Any, examples: Any) -> Any:
+    """Write a network into the graph of zoo-export: from the symbol of its images to its logits."""
+    return model.eval()(Traced(graph, inputs[0])).symbol
+
+
 class Traced:
     """An image on its way through a network: each layer adds its operator to the graph."""
 

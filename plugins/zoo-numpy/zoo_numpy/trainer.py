@@ -28,6 +28,7 @@ class NumpyTrainer(zoo.Trainer):
         "class_weights",
     }  # fmt: skip
     task_options = {"loss": LOSSES}
+    capabilities = {"onnx": "zoo_numpy.onnx:to_onnx"}
 
     def check(self, job: zoo.Job) -> None:
         super().check(job)
@@ -53,11 +54,6 @@ class NumpyTrainer(zoo.Trainer):
     def predict_batch(self, model: nn.Module, images: Array) -> Array:
         logits: Tensor = model.eval()(Tensor(images))
         return logits.data
-
-    def to_onnx(self, model: nn.Module, graph: Any, inputs: Any, examples: Any) -> Any:
-        from zoo_numpy.onnx import Traced
-
-        return model.eval()(Traced(graph, inputs[0])).symbol
 
 
 class NumpyLearner(zoo.Learner):

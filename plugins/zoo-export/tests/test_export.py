@@ -11,17 +11,25 @@ import torch
 from click.testing import CliRunner
 from hub.parts import small_run
 from PIL import Image
+from zoo_export.command import export_command
+from zoo_export.graph import OUTPUTS, Form, Graph
+from zoo_export.torch import Arrays
 
 import zoo
-from zoo_core.cli.use import export_command
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.errors import MissingDependency, UsageError, ZooError
-from zoo_core.spec.answers import CLASS, Targets
-from zoo_core.torch.export import Arrays
-from zoo_core.use import export as exporting
-from zoo_core.use.graph import OUTPUTS, Form, Graph
 
-PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+PAGE = Path(__file__).parents[3] / "docs" / "export.md"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A trained mlp. Nothing may be written to it."""
+    return small_run(tmp_path_factory.mktemp("runs"), "mlp", hidden=(8,))
+
+
+@pytest.fixture(scope="module")
+def numpy_run(tmp_path_factory):
+    """The same without torch."""
+    return small_run(tmp_path_factory.mktemp("runs"), "fcn_numpy")
 
 
 def export(*arguments):
@@ -116,8 +124,8 @@ def test_a_torch_program_and_the_raw_form_say_the_same(tmp_path):
 def test_images_are_prepared_as_the_zoo_prepares_them(fit, more):
     """Both of a graph and of torch: to the bit, but for the rounding of floats."""
     given = {"size": 16, "channels": 3, "mean": (0.5,), "std": (0.25,), **more}
-    preprocess = Preprocess(fit=fit, **given)
-    form = Form(OUTPUTS, preprocess, Targets(CLASS, ("a", "b")))
+    preprocess = zoo.Preprocess(fit=fit, **given)
+    form = Form(OUTPUTS, preprocess, zoo.Targets("class", ("a", "b")))
     graph = Graph()
     image = graph.input("image", "uint8", ("batch", "height", "width", 3))
     model = graph.model(form(graph, lambda x: x, image), {"outputs": None})
@@ -151,7 +159,7 @@ def test_int8_is_kept_only_if_it_is_as_good(tmp_path, monkeypatch):
     run = small_run(tmp_path / "runs", "lenet_numpy")
     file = tmp_path / "model.onnx"
     refused = export(run.path, "-o", file, "--int8", "--margin", 0)
-    assert isinstance(refused.exception, ZooError) and not file.exists()
+    assert isinstance(refused.exception, zoo.ZooError) and not file.exists()
     assert "--margin" in refused.exception.hint
     small = zoo.export(run.path, file, int8=True, margin=1.0).int8
     assert small.images == 32 and small.difference.interval[0] < 0
@@ -161,25 +169,34 @@ def test_int8_is_kept_only_if_it_is_as_good(tmp_path, monkeypatch):
     assert answers.sum(1) == pytest.approx([1, 1], abs=1e-3)
 
 
-def test_what_cannot_be_exported(run, numpy_run, tmp_path, monkeypatch):
+def test_what_cannot_be_exported(run, numpy_run, tmp_path):
     for arguments, kind, words in (
-        ((run.path, "-o", tmp_path / "model.zip"), UsageError, "must end in .onnx or .pt2"),
-        ((numpy_run.path, "-o", tmp_path / "model.pt2"), UsageError, "cannot write a program"),
-        ((run.path, "-o", tmp_path / "model.pt2", "--int8"), UsageError, "int8 is for"),
+        ((run.path, "-o", tmp_path / "model.zip"), zoo.UsageError, "must end in .onnx or .pt2"),
+        ((numpy_run.path, "-o", tmp_path / "model.pt2"), zoo.UsageError, "cannot write a program"),
+        ((run.path, "-o", tmp_path / "model.pt2", "--int8"), zoo.UsageError, "int8 is for"),
     ):
         done = export(*arguments)
         assert isinstance(done.exception, kind) and words in str(done.exception)
-    with pytest.raises(UsageError, match="untrained"):
+    with pytest.raises(zoo.UsageError, match="untrained"):
         zoo.export(zoo.load("mlp", pretrained=False), tmp_path / "model.onnx")
-    monkeypatch.setattr(exporting, "find_spec", lambda name: None)
-    done = export(run.path, "-o", tmp_path / "model.onnx")
-    assert isinstance(done.exception, MissingDependency)
-    assert done.exception.hint == "pip install 'zoo-core[onnx]'"
 
 
 def test_a_file_that_says_something_else_is_not_kept(numpy_run, tmp_path, monkeypatch):
     wrong = lambda self, outputs: outputs.round()  # noqa: E731
     monkeypatch.setattr(zoo.ClassAnswers, "values", wrong)
     done = export(numpy_run.path, "-o", tmp_path / "model.onnx")
-    assert isinstance(done.exception, ZooError) and "the file was not saved" in str(done.exception)
+    assert isinstance(done.exception, zoo.ZooError) and "the file was not saved" in str(
+        done.exception
+    )
     assert not (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [row["name"] for row in zoo.list_weights(kind="classification")])
+def test_every_shipped_classifier_says_the_same_of_1000_images(name, tmp_path):
+    classify, model = stranger(zoo.export(name, tmp_path / "model.onnx").path), zoo.load(name)
+    split, side = zoo.open_dataset(model.zoo.dataset).test, model.zoo.preprocess.stored_size
+    for sides, allowed in ((None, 1e-4), ((side // 2, 4 * side), 1e-2)):
+        files = photographs(tmp_path, split.images[:1000], sides)
+        worst, wrong = compare(classify, model, files)
+        assert worst < allowed and not wrong, f"{worst:.1e}, {wrong} classes"

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo_core.io.errors import ZooError
-from zoo_core.use.graph import ANSWERS, OUTPUTS, Form, Graph, Symbol
+import zoo
+from zoo_export.graph import ANSWERS, OUTPUTS, Form, Graph, Symbol
 
 SIDES = ("batch", "height", "width")  # of `image`
 
@@ -107,7 +107,7 @@ def _program(module: nn.Module, examples: Sequence[np.ndarray], sides: Sequence[
         if "specialized it to be a constant" not in str(error):
             raise
         what = "the model is made for one number of images: it uses len() of a tensor, perhaps"
-        raise ZooError(what, "write images.shape[0] in place of len(images)") from error
+        raise zoo.ZooError(what, "write images.shape[0] in place of len(images)") from error
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """What an exported file computes: bytes become the model's input, its outputs become answers.
 
 `Form` is written once, with what torch's tensors and the symbols of an ONNX graph can both do. A
-framework adds its model: `Framework.to_onnx` writes it into a Graph.
+framework adds its model: its capability `onnx` writes it into a Graph.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 import PIL
 
-from zoo_core.data.images import PADDING
-from zoo_core.data.ops import LUMA, resize_weights
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.spec.answers import CLASS, CLASSES, Targets
+import zoo
+from zoo import kit
 
 OPSET, IR_VERSION = 18, 10  # of a graph whose model needs no newer ones
 BITS = 22  # of the weights that Pillow resizes with
 # From 13.0 on it resizes down first where the height shrinks much more than the width.
 TALL_FIRST = int(PIL.__version__.partition(".")[0]) >= 13
+PADDING = 128  # the grey beside images that are padded
+LUMA = (0.299, 0.587, 0.114)  # of red, green and blue in grey: ITU-R 601
 GREY = np.array((19595.0, 38470.0, 7471.0)).reshape(3, 1, 1)  # / 2 ** 16, as in Pillow
 ANSWERS, OUTPUTS, SAMPLES, RAW = "answers", "outputs", "samples", "raw"  # parts of a model
 Call = Callable[..., Any]  # the model: arrays to arrays
+Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Form:
     """What a file takes and gives: answers about images, samples, or raw outputs."""
 
     part: str  # ANSWERS or OUTPUTS for images as bytes, SAMPLES, or RAW: nothing is put around it
-    preprocess: Preprocess
-    targets: Targets
+    preprocess: zoo.Preprocess
+    targets: zoo.Targets
 
     def __call__(self, xp: Any, call: Call, *given: Any) -> dict[str, Any]:
         """The outputs by name; xp: how arrays are made here, an ONNX Graph or its like in torch."""
@@ -44,10 +45,10 @@ class Form:
         outputs, targets = call(self._prepared(xp, *given)), self.targets
         if self.part == OUTPUTS:
             return {"outputs": outputs}
-        if targets.kind not in (CLASS, CLASSES):
+        if targets.kind == "numbers":
             std, mean = (np.array(values, np.float32) for values in (targets.std, targets.mean))
             return {"numbers": outputs * xp.put(std) + xp.put(mean) if len(std) else outputs}
-        if targets.kind == CLASS:
+        if targets.kind == "class":
             calm = targets.temperature != 1
             return {"probabilities": xp.softmax(outputs / targets.temperature if calm else outputs)}
         found = xp.sigmoid(outputs)
@@ -73,7 +74,7 @@ class Form:
         if p.stored_size != p.size:
             whole = p.resize or p.size
             middle = slice((whole - p.size) // 2, (whole - p.size) // 2 + p.size)
-            weights = resize_weights(p.stored_size, whole, p.interpolation)[middle]
+            weights = kit.resize_weights(p.stored_size, whole, p.interpolation)[middle]
             right = xp.put(np.ascontiguousarray(weights.T))
             planes = (xp.put(weights) @ (planes @ right)).clamp(0, 255)
         if p.channels < p.stored_channels:
@@ -93,6 +94,16 @@ class Form:
         return xp.cast(levels.permute(0, 2, 3, 1), "uint8")
 
 
+@dataclass(frozen=True)
+class Case:
+    """What a file is tried with, what it must give, and how far it may be from that."""
+
+    words: str
+    given: list[np.ndarray]
+    wanted: Arrays
+    allowed: float
+
+
 def _bytes(sums: Any) -> Any:
     return (sums / 2**BITS + 0.5).floor().clamp(0, 255)
 
@@ -105,7 +116,7 @@ def _down_first(planes: Any, down: Any, across: Any) -> Any:
     return _bytes(_bytes(down @ planes) @ across)
 
 
-def _resizing(xp: Any, image: Any, axis: int, p: Preprocess) -> tuple[Any, Any, Any]:
+def _resizing(xp: Any, image: Any, axis: int, p: zoo.Preprocess) -> tuple[Any, Any, Any]:
     """The weights that bring a side to the stored size, (size, n), as Pillow has them, in units of
     2 ** -BITS; whether each row is inside the image, (size, 1); and how many pixels fewer there are
     then, (1,). Axis 1: rows, 2: columns."""

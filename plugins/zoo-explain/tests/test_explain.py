@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,16 +10,11 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
+from zoo_explain.explain import random_like
 
 import zoo
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.report import explanations as drawing
-from zoo_core.spec.answers import Targets
-from zoo_core.spec.framework import framework_of
-from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import registry
-from zoo_core.use.explain import random_like
-from zoo_core.use.load import About
+from zoo import kit
+from zoo.testing import main
 
 SIZE = 16
 BRIGHT = np.full((SIZE, SIZE), 255, np.uint8)
@@ -51,8 +47,9 @@ def look(model, images):
 
 
 def described(model, entry, targets, **preprocess):
-    how = Preprocess(SIZE, 1, (0.5,), (0.5,), **preprocess)
-    model.zoo = About(entry, freeze({}), targets, how, freeze({}), "", "a test")
+    how = zoo.Preprocess(SIZE, 1, (0.5,), (0.5,), **preprocess)
+    blank = zoo.load("fcn_numpy", pretrained=False).zoo
+    model.zoo = replace(blank, entry=entry, targets=targets, preprocess=how)
     return model
 
 
@@ -62,16 +59,13 @@ def corner(monkeypatch):
     monkeypatch.setitem(sys.modules, "planted", SimpleNamespace(look=look))
     entry = zoo.ModelEntry(name="corner", target="planted:Corner", summary="Looks at a corner",
                            capabilities={"attention": "planted:look"})  # fmt: skip
-    return described(Corner(), entry, Targets("class", ("in", "out")))
+    return described(Corner(), entry, zoo.Targets("class", ("in", "out")))
 
 
 @pytest.fixture
 def numpy_corner():
     """The same with the framework of zoo-numpy."""
-    entry = registry().models.get("fcn_numpy")
-    options = {"num_classes": 2, "in_channels": 1, "image_size": SIZE}
-    framework = framework_of(entry)
-    model = framework.assemble(entry, {**entry.options, **options}, {})
+    model = zoo.create("fcn_numpy", num_classes=2, in_channels=1, image_size=SIZE)
     first, *rest = (name for name in model.state_dict() if name.endswith("weight"))
     seen = np.zeros((SIZE, SIZE), np.float32)
     seen[13::2, 12:] = 0.1  # its bright rows
@@ -80,7 +74,22 @@ def numpy_corner():
     for name in rest:
         state[name][0] = 0.2
     model.load_state_dict(state)
-    return described(model, entry, Targets("class", ("in", "out")))
+    return described(model, zoo.info("fcn_numpy"), zoo.Targets("class", ("in", "out")))
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys):
+    """Type `zoo explain lenet_numpy ...` in an empty folder; what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, status=0):
+        with pytest.raises(SystemExit) as ended:
+            main(["explain", "lenet_numpy", *arguments])
+        printed = capsys.readouterr()
+        assert ended.value.code == status, printed
+        return printed
+
+    return run
 
 
 def marked(explanation):
@@ -128,13 +137,13 @@ def test_another_class_can_be_explained_and_an_unknown_one_is_named(corner):
 
 
 def test_of_several_classes_the_likeliest_is_explained(corner):
-    corner.zoo = described(Corner(), corner.zoo.entry, Targets("classes", ("in", "out"))).zoo
+    corner.zoo = described(Corner(), corner.zoo.entry, zoo.Targets("classes", ("in", "out"))).zoo
     (found,) = zoo.explain(corner, BRIGHT)
     assert found.target == "in" and min(marked(found)) > 0.75
 
 
 def test_a_number_is_explained_by_its_change(corner):
-    targets = Targets("numbers", ("width",), ("mm",), (3.0,), (2.0,))
+    targets = zoo.Targets("numbers", ("width",), ("mm",), (3.0,), (2.0,))
     model = described(Corner(1), corner.zoo.entry, targets)
     (found,) = zoo.explain(model, BRIGHT)
     assert (found.method, found.target) == ("occlusion", "width")
@@ -146,11 +155,10 @@ def test_a_number_is_explained_by_its_change(corner):
 
 
 def test_a_transformer_of_torch_has_maps_too():
-    entry = registry().models.get("nano_vit_p4")
-    options = {**entry.options, "width": 16, "hidden": 16, "heads": 2, "image_size": SIZE,
-               "in_channels": 1, "num_classes": 2}  # fmt: skip
-    model = framework_of(entry).assemble(entry, options, {})
-    found = zoo.explain(described(model, entry, Targets("class", ("a", "b"))), [BRIGHT] * 2)
+    small = {"width": 16, "hidden": 16, "heads": 2, "image_size": SIZE, "in_channels": 1}
+    model = zoo.create("nano_vit_p4", num_classes=2, **small)
+    model = described(model, zoo.info("nano_vit_p4"), zoo.Targets("class", ("a", "b")))
+    found = zoo.explain(model, [BRIGHT] * 2)
     assert [(one.method, one.map.shape) for one in found] == [("cam", (4, 4))] * 2
     np.testing.assert_array_equal(found[0].map, found[1].map)
 
@@ -187,7 +195,7 @@ def test_the_map_lies_where_the_model_saw_it(corner, fit, extra, box):
     assert found.box == box and found.pixels.shape == (40, 80, 3)
     figures = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing.look, "save_figure", lambda figure, path: figures.append(figure))
+        patch.setattr(kit, "save_figure", lambda figure, path: figures.append(figure))
         every.draw("unused.png")
     plain, over, bar = figures[0].axes
     assert over.images[1].get_extent() == [box[0], box[2], box[3], box[1]]
@@ -206,12 +214,12 @@ def test_a_notebook_shows_it(corner):
     assert repr(found[0]).startswith("Explanation(image 1: in ")
 
 
-def test_the_command_writes_a_plot_and_replaces_none(zoo_here, tmp_path):
+def test_the_command_writes_a_plot_and_replaces_none(typed, tmp_path):
     Image.fromarray(BRIGHT).resize((28, 28)).save(tmp_path / "a.png")
-    said = zoo_here("explain", "lenet_numpy", "a.png").stdout.splitlines()
+    said = typed("a.png").out.splitlines()
     assert said[0].startswith("a.png: ") and " %, by occlusion. Hiding what" in said[0]
     assert said[1] == "Plot: explain.png"
-    again = zoo_here("explain", "lenet_numpy", "a.png", "--class", "3", "--json").stdout
+    again = typed("a.png", "--class", "3", "--json").out
     document = json.loads(again)
     assert document["plots"] == ["explain-2.png"] and (tmp_path / "explain-2.png").exists()
     (one,) = document["explanations"]
@@ -230,8 +238,8 @@ def test_the_command_writes_a_plot_and_replaces_none(zoo_here, tmp_path):
          "Error: model 'lenet_numpy' has no feature maps that Grad-CAM could use."),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_sentence_and_write_nothing(zoo_here, tmp_path, arguments, sentence):
+def test_mistakes_are_one_sentence_and_write_nothing(typed, tmp_path, arguments, sentence):
     Image.fromarray(BRIGHT).save(tmp_path / "a.png")
-    done = zoo_here("explain", "lenet_numpy", *arguments, status=2)
-    assert done.stderr.splitlines()[0] == sentence
+    done = typed(*arguments, status=2)
+    assert done.err.splitlines()[0] == sentence
     assert not [*tmp_path.glob("explain*")]

@@ -1,7 +1,7 @@
 """Where in an image a model found its answer, and whether hiding that place changes the answer.
 
-Grad-CAM comes from the framework and attention from the entry; occlusion asks any model, which may
-be a black box. The drawing: report/explanations.py.
+Grad-CAM is torch's or the framework's own, attention comes from the entry; occlusion asks any
+model, which may be a black box. drawing.py makes the plot.
 """
 
 from __future__ import annotations
@@ -14,19 +14,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoo_core.data.images import Form, decoded, open_image
-from zoo_core.data.loader import EVALUATION_BATCH
-from zoo_core.data.ops import open_ops
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.console import progress
-from zoo_core.io.errors import PluginError, UsageError, did_you_mean
-from zoo_core.io.targets import Displayed, resolve
-from zoo_core.spec.answers import NUMBERS, Answers
-from zoo_core.spec.framework import framework_of
-from zoo_core.use.load import blocks, capability, loaded
-from zoo_core.use.predict import answers_of, named_images, opened, readable, several
+import zoo
+from zoo import kit
 
 METHODS = ("cam", "attention", "occlusion")
+TORCHS = "zoo_explain.torch:evidence_of"  # for all frameworks whose models are modules of torch
+ASKED = 256  # images that the model is asked about at once, at most
 CELLS, PATCH = 8, 1.5  # of occlusion: cells in a row, and sides of what is hidden in cells
 SHARPEST = 1024  # pixels of a side of the image that a map is drawn on, at most
 STEPS, DRAWS = 10, 8  # in which all pixels are hidden; random maps to compare with
@@ -35,7 +28,7 @@ VEIL = 4  # pixels in a row of what stands in for hidden parts: the image, stron
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Displayed):
+class Explanation:
     """Where in one image a model found its answer, and how good the map is."""
 
     image: str  # the path or the address
@@ -52,8 +45,6 @@ class Explanation(Displayed):
     # What the model sees of the image: left, top, right, bottom, as shares of its sides.
     box: tuple[float, float, float, float]
     pixels: np.ndarray = field(compare=False)  # uint8 (h, w, 3): the whole image
-
-    _html = "zoo_core.report.explanations:explanations_html"
 
     @property
     def holds(self) -> bool:
@@ -81,6 +72,9 @@ class Explanation(Displayed):
     def __repr__(self) -> str:
         return f"Explanation({self.image}: {self.answer}; {self.method}. {self.sentence})"
 
+    def _repr_html_(self) -> str:
+        return Explanations([self])._repr_html_()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: all but the pixels."""
         own = {k: v for k, v in vars(self).items() if k not in ("map", "numbers", "pixels")}
@@ -88,16 +82,19 @@ class Explanation(Displayed):
         return {**own, **shown, "sentence": self.sentence}
 
 
-class Explanations(list[Explanation], Displayed):
+class Explanations(list[Explanation]):
     """A list of explanations, which a notebook shows."""
-
-    _html = Explanation._html
 
     def draw(self, path: str | Path) -> list[Path]:
         """Write the plot, or as many pages as it needs; their paths."""
-        draw = resolve("zoo_core.report.explanations:draw_explanations", "drawing an explanation")
-        pages: list[Path] = draw(Path(path), self)
-        return pages
+        from zoo_explain.drawing import draw_explanations
+
+        return draw_explanations(Path(path), self)
+
+    def _repr_html_(self) -> str:
+        from zoo_explain.drawing import explanations_html
+
+        return explanations_html(self)
 
 
 def explain(
@@ -116,16 +113,16 @@ def explain(
     explain; "" takes the most likely class, or the first number.
     """
     if method and method not in METHODS:
-        raise UsageError(f"there is no method {method!r}", f"there are {', '.join(METHODS)}")
-    named, model = named_images(run, several(images)), loaded(run, runs, device)
-    names = answers_of(model).targets.names
+        raise zoo.UsageError(f"there is no method {method!r}", f"there are {', '.join(METHODS)}")
+    named, model = kit.named_images(run, images), kit.loaded(run, runs, device)
+    names = kit.answers_of(model).targets.names
     if target and target not in names:
-        hint = did_you_mean(str(target), names, f"it has: {', '.join(names[:20])}")
-        raise UsageError(f"the model knows no {target!r}", hint)
+        hint = kit.did_you_mean(str(target), names, f"it has: {', '.join(names[:20])}")
+        raise zoo.UsageError(f"the model knows no {target!r}", hint)
     found = Explanations()
-    with progress("explaining", len(named)) as advance:
+    with kit.progress("explaining", len(named)) as advance:
         for name, image in named:
-            found.append(Asked(model, opened(image), target).explained(name, method))
+            found.append(Asked(model, kit.opened(image), target).explained(name, method))
             advance(1)
     return found
 
@@ -135,10 +132,9 @@ class Asked:
 
     def __init__(self, model: Any, image: Any, target: str = "") -> None:
         self.model, self.entry, self.preprocess = model, model.zoo.entry, model.zoo.preprocess
-        self.image, self.framework = image, framework_of(self.entry)
-        self.answers: Answers = answers_of(model)
-        self.names, self.size = self.answers.targets.names, self.preprocess.size
-        self.numbers = self.answers.targets.kind == NUMBERS
+        targets = kit.answers_of(model).targets
+        self.image, self.names, self.size = image, targets.names, self.preprocess.size
+        self.numbers = targets.kind == "numbers"
         self.pixels = self.preprocess.batch([image], backend="numpy")[0]  # (c, size, size)
         few = (resized(plane, VEIL, Image.Resampling.BOX) for plane in self.pixels)
         self.veil = np.stack([resized(plane, self.size) for plane in few])
@@ -146,16 +142,14 @@ class Asked:
         best = 0 if self.numbers else int(self.row.argmax())
         self.index = self.names.index(target) if target else best
 
-    def _batch(self, images: np.ndarray) -> Any:
-        return open_ops(self.framework.backend).put(images.astype(np.float32))
-
     def _rows(self, masks: Sequence[np.ndarray]) -> np.ndarray:
         """What the model says where the pixels of a mask (size, size) are hidden, one by one."""
         found = []
-        for part in blocks(len(masks), min(EVALUATION_BATCH, self.preprocess.at_once)):
-            shown = [np.where(mask, self.veil, self.pixels) for mask in masks[part]]
-            batch = self._batch(np.stack(shown))
-            found.append(readable(self.model, self.framework, self.answers, batch))
+        each = min(ASKED, self.preprocess.at_once)
+        for start in range(0, len(masks), each):
+            part = masks[start : start + each]
+            shown = np.stack([np.where(mask, self.veil, self.pixels) for mask in part])
+            found.append(kit.readable(self.model, kit.as_input(self.model, shown)))
         return np.concatenate(found)
 
     def kept(self, masks: Sequence[np.ndarray]) -> np.ndarray:
@@ -166,23 +160,33 @@ class Asked:
     def map(self, method: str = "") -> tuple[str, np.ndarray]:
         """A map of any number of rows and columns, its maximum 1, and how it was made."""
         if self.numbers and method not in ("", "occlusion"):
-            raise UsageError("a number is explained by occlusion alone", "leave out --method")
-        found, images = None, self._batch(self.pixels[None])
+            raise zoo.UsageError("a number is explained by occlusion alone", "leave out --method")
+        found, images = None, kit.as_input(self.model, self.pixels[None])
         if method in ("", "cam") and not self.numbers:
-            found, used = self.framework.evidence(self.model, images, self.index), "cam"
+            found, used = self._evidence(images), "cam"
             if found is None and method:
                 what = f"model {self.entry.name!r} has no feature maps that Grad-CAM could use"
-                raise UsageError(what, "use --method occlusion")
+                raise zoo.UsageError(what, "use --method occlusion")
         declared = "attention" in self.entry.capabilities and not (method or self.numbers)
         if found is None and (method == "attention" or declared):
-            maps = capability(self.entry, "attention")(self.model, images)
+            maps = kit.capability(self.entry, "attention")(self.model, images)
             if np.ndim(maps) != 5:
                 what = f"the attention of model {self.entry.name!r} must be an array of (layers, "
-                raise PluginError(f"{what}images, heads, rows, columns)", "see docs/hooks.md")
+                raise zoo.ZooError(f"{what}images, heads, rows, columns)", "see docs/hooks.md")
             found, used = np.asarray(maps)[:, 0].mean((0, 1)), "attention"
         if found is None:
             found, used = self._occlusion(), "occlusion"
         return used, found / (max(found.max(), 0) or np.abs(found).max() or 1.0)
+
+    def _evidence(self, images: Any) -> np.ndarray | None:
+        """How much each place of the image adds to the output; None: nobody can say."""
+        framework = self.model.zoo.framework
+        torchs = TORCHS if framework.backend == "torch" else ""
+        if not (target := framework.capabilities.get("evidence", torchs)):
+            return None
+        find = kit.resolve(target, f"explaining model {self.entry.name!r}")
+        found: np.ndarray | None = find(self.model, images, self.index)
+        return found
 
     def _occlusion(self) -> np.ndarray:
         """What the answer loses where a square around each cell is hidden."""
@@ -209,7 +213,8 @@ class Asked:
         used, map = self.map(method)
         large, rng = resized(map, self.size), np.random.default_rng(0)
         score, *random = self.deletion([large, *(random_like(large, rng) for _ in range(DRAWS))])
-        pixels, target = _original(self.image), self.names[self.index]
+        pixels = np.asarray(kit.viewed(self.image, SHARPEST))
+        target = self.names[self.index]
         return Explanation(
             name, target, float(self.row[self.index]),
             target if self.numbers else self.names[int(self.row.argmax())], used, map, score,
@@ -228,19 +233,10 @@ def resized(plane: np.ndarray, size: int, how: int = Image.Resampling.BICUBIC) -
     return np.asarray(Image.fromarray(plane.astype(np.float32)).resize((size, size), how))
 
 
-def _box(preprocess: Preprocess, pixels: np.ndarray) -> tuple[float, float, float, float]:
+def _box(preprocess: zoo.Preprocess, pixels: np.ndarray) -> tuple[float, float, float, float]:
     """The part of an image that the model sees; it is larger than the image where it is padded."""
     sides = pixels.shape[1], pixels.shape[0]
     side = {"crop": min(sides), "pad": max(sides)}.get(preprocess.fit)
     share = preprocess.size / (preprocess.resize or preprocess.size)
     width, height = (share * (side or own) / own for own in sides)
     return (1 - width) / 2, (1 - height) / 2, (1 + width) / 2, (1 + height) / 2
-
-
-def _original(image: Any) -> np.ndarray:
-    """The whole image, upright and in colour, as sharp as a plot can show it."""
-    if isinstance(image, np.ndarray):
-        image = Image.fromarray(image[:, :, 0] if image.shape[2:] == (1,) else image)
-    upright = decoded(image if hasattr(image, "getbands") else open_image(image), Form(SHARPEST, 3))
-    (copy := upright.copy()).thumbnail((SHARPEST, SHARPEST))
-    return np.asarray(copy, np.uint8)

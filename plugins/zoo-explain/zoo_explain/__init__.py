@@ -1,0 +1,1 @@
+"""Where in images models of Zoo found their answers."""

@@ -1,0 +1,1 @@
+"""Trained models of Zoo as files of other programs."""
