@@ -27,7 +27,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "Result Run",
     "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
     "ClassesAnswers NumberAnswers",
-    "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess DataCheck Oddity",
+    "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess",
     "Write an augmentation": "Augmentation Draws Ops",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted "
     "Exported",
@@ -36,7 +36,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "check_data compare compute_features create disable_plugin enable_plugin evaluate explain "
+    "compare compute_features create disable_plugin enable_plugin evaluate explain "
     "export features features_of generate info list_models list_weights load open_dataset "
     "plugins predict predict_many pretrained_tensors publish pull report reproduce resume "
     "runs sweep train tune"

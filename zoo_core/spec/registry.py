@@ -27,6 +27,7 @@ E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
+        **dict.fromkeys(("data check", "check_data", "check_labels"), "zoo-check"),
         "features": "zoo-frozen",
         "generate": "zoo-generate",
     },
