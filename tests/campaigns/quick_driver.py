@@ -56,7 +56,7 @@ def main(folder: Path, campaign: str, subjects: list[tuple[str, list[str]]]) -> 
     usual = calls.SECONDS
     names = tuple(dict.fromkeys(subject[0] for _, subject in subjects))
     kill = campaign == "kills"
-    opened: Any = kills.Kills(folder, names, False) if kill else calls.Calls(folder, False)
+    opened: Any = kills.Kills(folder, names, False, False) if kill else calls.Calls(folder, False)
     with opened:
         found = []
         for fault, subject in subjects:
