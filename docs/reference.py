@@ -27,7 +27,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "Result Run",
     "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
     "ClassesAnswers NumberAnswers",
-    "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess DataCheck Oddity",
+    "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess",
     "Write an augmentation": "Augmentation Draws Ops",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted",
     "Write an engine": "Engine Piece Resources Outcome WorkerDied",
@@ -35,7 +35,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "check_data compare compute_features create disable_plugin enable_plugin evaluate "
+    "compare compute_features create disable_plugin enable_plugin evaluate "
     "features features_of generate info list_models list_weights load open_dataset "
     "plugins predict predict_many pretrained_tensors publish pull report reproduce resume "
     "runs sweep train tune"

@@ -14,7 +14,8 @@ from zoo_core.spec.registry import registry
 
 FUNCTIONS = {  # of commands whose function has another name
     "list": ("list_models", "list_weights"),
-    "data": ("open_dataset", "check_data"),
+    "data": ("open_dataset",),
+    "data check": ("check_data", "check_labels"),
     "plugins": ("plugins", "disable_plugin", "enable_plugin"),
     "predict": ("predict", "predict_many"),
     "train": ("train", "resume"),

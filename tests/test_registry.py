@@ -96,6 +96,7 @@ def test_filters(models, filters, names):
         ("augmentation", "trivial", "zoo-augment"),
         ("command", "features", "zoo-frozen"),
         ("command", "generate", "zoo-generate"),
+        ("command", "data check", "zoo-check"),
     ],
 )
 def test_a_name_of_a_package_that_is_not_installed_says_which_package_has_it(sort, name, package):

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from zoo_core.api import train as train
     from zoo_core.api import tune as tune
     from zoo_core.data.augment import Augmentation as Augmentation
-    from zoo_core.data.check import DataCheck as DataCheck
-    from zoo_core.data.check import Oddity as Oddity
-    from zoo_core.data.check import check_data as check_data
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
     from zoo_core.data.datasets import open_dataset as open_dataset

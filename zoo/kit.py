@@ -19,6 +19,8 @@ from zoo._lazy import lazy
 
 if TYPE_CHECKING:
     from zoo_core.cli.options import PATH as PATH
+    from zoo_core.cli.options import data_options as data_options
+    from zoo_core.cli.options import dataset_argument as dataset_argument
     from zoo_core.cli.options import dataset_option as dataset_option
     from zoo_core.cli.options import device_option as device_option
     from zoo_core.cli.options import engine_options as engine_options
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from zoo_core.cli.options import yes_option as yes_option
     from zoo_core.cli.output import Answer as Answer
     from zoo_core.cli.output import command as command
+    from zoo_core.cli.output import echo as echo
     from zoo_core.cli.output import group as group
     from zoo_core.cli.output import print_fields as print_fields
     from zoo_core.cli.output import print_table as print_table
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from zoo_core.data.images import names_image as names_image
     from zoo_core.data.images import open_image as open_image
     from zoo_core.data.images import viewed as viewed
+    from zoo_core.data.listed import Listed as Listed
+    from zoo_core.data.listed import list_images as list_images
     from zoo_core.data.loader import Loader as Loader
     from zoo_core.data.ops import resize_weights as resize_weights
     from zoo_core.data.sheets import pages as pages

@@ -204,6 +204,11 @@ def test_runs_that_differ_by_the_seed_alone_are_one_row(zoo_here, tmp_path, undr
     lines = zoo_here("compare", *names).stdout.splitlines()
     assert "OVER SEEDS" in lines[0] and "THEIR MEAN" in lines[0] and len(lines[:3]) == 3
     assert "0,1,2" in lines[1] and "3 seeds" in lines[1] and lines[1].endswith("best")
+    said = zoo_here("compare", *names).stdout
+    assert re.search(
+        r"\n\(3 seeds\)|cnn \(3 seeds\) is better than mlp \(3 seeds\) by \d+\.\d\d points", said
+    )
+    assert "cannot be told apart" not in said
     document, pair = pair_of(zoo_here, *names)
     assert [team["runs"] for team in document["teams"]] == [names[:3], names[3:]]
     assert pair["seeds"]["test"] == "t-test over seeds" and pair["different"]

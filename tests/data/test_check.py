@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from fixtures import datasets as made
 from PIL import Image
+from zoo_check.check import ALIKE, alike, check_data
 
 import zoo
 from zoo_core.data import packs
-from zoo_core.data.check import ALIKE, alike
 from zoo_core.data.images import Form
 from zoo_core.data.packs import Pack, facts_of, look
 
@@ -182,7 +182,7 @@ def test_arrays_are_checked_as_files_are(monkeypatch, tmp_path):
     known = made.registry_of(entry)
     monkeypatch.setattr("zoo_core.data.datasets.registry", lambda: known)
     monkeypatch.setattr("zoo_core.io.targets.import_target", lambda target: noise)
-    check = zoo.check_data("noise", sheets=tmp_path / "sheets")
+    check = check_data("noise", sheets=tmp_path / "sheets")
     assert [(one.kind, one.problem, one.images) for one in check.odd] == [
         ("labels", True, [["train 6", "test 1"]]),
         ("train_and_test", True, [["train 2", "test 2"]]),
@@ -278,7 +278,7 @@ def test_labels_of_other_kinds_are_summed_up(labels, zoo_here):
 def test_sheets_say_which_files_they_show(photos, tmp_path, monkeypatch):
     captions = []
     monkeypatch.setattr(
-        "zoo_core.data.check.write_sheet",
+        "zoo.kit.write_sheet",
         lambda path, tiles, given, **how: captions.extend(given) or [path],
     )
     shutil.copy(photos / "train" / "cat" / "3.png", photos / "test" / "cat" / "copy.png")

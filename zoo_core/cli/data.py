@@ -18,13 +18,13 @@ from zoo_core.cli.options import (
     complete_datasets,
     confirm,
     data_options,
+    dataset_argument,
     output_option,
     set_option,
     yes_option,
 )
 from zoo_core.cli.output import Answer, echo, group, note, print_fields, print_table, say
 from zoo_core.data import datasets
-from zoo_core.data.check import check_data
 from zoo_core.data.dataset import Split
 from zoo_core.data.datasets import DatasetChoice, cached, find_dataset, open_dataset
 from zoo_core.data.packs import kept_packs, label_of
@@ -36,9 +36,7 @@ from zoo_core.io.errors import DataError, UsageError, os_errors
 from zoo_core.io.files import free_name
 from zoo_core.spec.registry import origin, plugin_of, registry
 
-name_argument = click.argument("name", shell_complete=complete_datasets)
 names_argument = click.argument("names", nargs=-1, required=True, shell_complete=complete_datasets)
-SHOWN = 5  # names of a list, for people; --json has them all
 option_option = set_option("An option of the dataset, such as image_size=64.", "OPTION=VALUE")
 
 
@@ -120,7 +118,7 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
 
 
 @data_command.command()
-@name_argument
+@dataset_argument
 def info(name: str) -> Answer:
     """Show what a dataset is, its license, its options and its copy in the cache.
 
@@ -207,51 +205,6 @@ def verify(names: tuple[str, ...]) -> Answer:
     return Answer(rows, lambda: print_table(columns, cells, empty=empty), failed)
 
 
-@data_command.command(json_help="Print JSON, with all names.")
-@name_argument
-@click.option("-o", "--output", type=PATH, help="A folder for sheets of the odd images.")
-@option_option
-def check(name: str, output: Path | None, assignments: tuple[str, ...]) -> Answer:
-    """Look for broken images, copies, labels that differ, and training images among test images.
-
-    Exits with 1 if there are problems, with 0 if there are only remarks.
-
-    Example:
-      zoo data check ./my_images -o odd     with sheets of duplicates, small and cropped images
-    """
-    found = check_data(name, data_options(assignments), sheets=output)
-
-    def show() -> None:
-        facts, total = found.facts, sum(found.images.values())
-        sizes = ["{} {} x {}".format(name, *size) for name, size in facts["sizes"].items()]
-        lost = [f"{share:.0%}" for share in facts["crop_loses"].values()]
-        print_fields(
-            {
-                "dataset": found.name,
-                "images": ", ".join(f"{n:,} {part}" for part, n in found.images.items()),
-                "labels": found.targets,
-                "sizes": ", ".join(sizes),
-                "crop loses": " of an image on average, ".join(lost) + " at most" * bool(lost),
-                "formats": ", ".join(f"{n:,} {name}" for name, n in facts["formats"].items()),
-                "colour": f"{total - facts['grey']:,} in colour, {facts['grey']:,} grey",
-            }
-        )
-        rows = [[name, *map(_told, parts.values())] for name, parts in facts["labels"].items()]
-        if rows:
-            echo()
-            print_table(["label", *(f"#{part}" for part in found.images)], rows)
-        for one in found.odd:
-            word = click.style("Problem" if one.problem else "Remark", bold=True)
-            echo(f"\n{word}: {one.what}{one.to_do and f'; {one.to_do}'}")
-            for images in one.images[:SHOWN]:
-                echo(f"  {_told(images)}")
-            if (more := len(one.images) - SHOWN) > 0:
-                echo(f"  ... and {more:,} more")
-
-    remarks = [f"Wrote {path}" for path in found.sheets]
-    return Answer(found.to_dict(), show, failed=not found.ok, remarks=remarks)
-
-
 @data_command.command(json_help="")
 @names_argument
 @yes_option
@@ -309,7 +262,7 @@ def _form(store: BlockStore) -> tuple[dict[str, Any], int]:
 
 
 @data_command.command()
-@name_argument
+@dataset_argument
 @output_option(".png", help="Default: NAME-SPLIT.png.")
 @click.option("--n", "count", type=click.IntRange(1, 2500), default=64, show_default=True)
 @click.option("--split", type=click.Choice(["train", "test"]), help="Default: test, if it has one.")
@@ -340,16 +293,6 @@ def show(
         pages = write_sheet(path, images, captions, columns=columns, title=title)
     document = {"path": path, "pages": pages, "split": split, "images": len(picked)}
     return Answer(document, f"Wrote {', '.join(map(str, pages))}: {len(picked)} images.")
-
-
-def _told(found: Any) -> str:
-    """What a line has room for: a number, several, a name, the reason for one, alike names."""
-    if isinstance(found, tuple):
-        return str(found[1])
-    if isinstance(found, list):
-        few = [f"{one:g}" if isinstance(one, float) else one for one in found[:SHOWN]]
-        return ", ".join(few) + (" ..." if len(found) > SHOWN else "")
-    return f"{found:,}" if isinstance(found, int) else str(found)
 
 
 def one_of_each(split: Split, count: int) -> list[int]:

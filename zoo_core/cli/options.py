@@ -68,6 +68,8 @@ weights_argument = click.argument(
     "names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_weights
 )
 
+dataset_argument = click.argument("name", shell_complete=complete_datasets)
+
 PATH = click.Path(path_type=Path)
 runs_option = click.option("--runs", type=PATH, help="Folder of runs (default: runs).")
 dataset_option = click.option(

@@ -276,33 +276,40 @@ def seeds_needed(one: Comparison, pair: Pair) -> int | None:
     return enough_seeds(pair.seeds, *counts) if pair.seeds else None
 
 
-def ties(one: Comparison) -> list[str]:
-    """Sentences about the rows that cannot be told apart from the first one."""
-    told = []
-    for pair in one.pairs:
-        first, second = (one.teams[place] for place in pair.places)
-        if pair.places[0] or pair.different or second.rank != first.rank:
-            continue
-        test = max(filter(None, (pair.images, pair.seeds)), key=lambda test: test.p)
-        unit = first.summary.units.get(pair.figure, "")
-        scale, words = (100, " points") if unit == "%" else (1, f" {unit}".rstrip())
-        gap, low, high = (f"{scale * v:.2f}" for v in (test.value, *test.interval))
+def verdicts(one: Comparison) -> list[str]:
+    """Sentences: what the first row is better than for sure, and what it ties with."""
+    told: list[str] = []
+    sure = next((pair for pair in one.pairs if pair.different and not pair.places[0]), None)
+    if sure:
+        first, second = (one.label(place) for place in sure.places)
+        told.append(f"{first} is better than {second} by {gap(one, sure)}.")
+    ties = [pair for pair in one.pairs if not pair.places[0] and not pair.different]
+    ties = [pair for pair in ties if one.teams[pair.places[1]].rank == one.teams[0].rank]
+    for pair in ties[:MOST_TIES]:
         names = " and ".join(one.label(place) for place in pair.places)
-        line = f"{names} cannot be told apart: {gap}{words} of {label(pair.figure)}"
-        line += f" (95 % interval {low} to {high}, p {pair.p:.2g}; {test.test})."
         needed = [
             (pair.images, images_needed(one, pair), "images"),
             (pair.seeds, seeds_needed(one, pair), "seeds each"),
         ]
         settled = [f"{roughly(count)} {what}" for made, count, what in needed
                    if made and count and not made.significant]  # fmt: skip
-        line += f" About {' and '.join(settled)} would settle it." if settled else ""
-        told.append(line)
-    if len(told) > MOST_TIES:
-        told[MOST_TIES:] = [f"{len(told) - MOST_TIES} more have the same rank; --json has all."]
+        line = f"{names} cannot be told apart: {gap(one, pair)}."
+        told.append(line + f" About {' and '.join(settled)} would settle it." * bool(settled))
+    if len(ties) > MOST_TIES:
+        told.append(f"{len(ties) - MOST_TIES} more have the same rank; --json has all.")
     if any(pair.different and not pair.seeds for pair in one.pairs):
         told.append(ONE_SEED)
     return told
+
+
+def gap(one: Comparison, pair: Pair) -> str:
+    """By how much the first of a pair is better, by the test that decides."""
+    test = max(filter(None, (pair.images, pair.seeds)), key=lambda test: test.p)
+    unit = one.teams[pair.places[0]].summary.units.get(pair.figure, "")
+    scale, words = (100, " points") if unit == "%" else (1, f" {unit}".rstrip())
+    value, low, high = (f"{scale * v:.2f}" for v in (test.value, *test.interval))
+    found = f"{value}{words} of {label(pair.figure)}"
+    return f"{found} (95 % interval {low} to {high}, p {test.p:.2g}; {test.test})"
 
 
 def roughly(count: int) -> str:
@@ -350,5 +357,5 @@ def show_comparison(one: Comparison) -> None:
     last = [f"#{label(name)}" for name in reversed(further)] + ["#loss"] * ("#accuracy" in columns)
     spare += ["their mean", "over seeds"]
     print_table(columns, rows, [*spare, tuple(differing), "#epochs", "interval", *last])
-    for sentence in ties(one):
+    for sentence in verdicts(one):
         echo(f"\n{sentence}")

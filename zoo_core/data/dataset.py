@@ -46,7 +46,8 @@ class Split:
         """Some of the images, in the same sort of store, and their labels."""
         own = self.images
         images = own[which] if isinstance(own, np.ndarray) else own.part(which)
-        return Split(images, None if self.labels is None else self.labels[which])
+        names = tuple(self.names[number] for number in which) if self.names else ()
+        return Split(images, None if self.labels is None else self.labels[which], names)
 
     def __repr__(self) -> str:  # not the pixels
         labelled = "with" if self.labels is not None else "without"
@@ -67,6 +68,7 @@ class Dataset:
     digests: Mapping[str, str] = field(default_factory=dict)  # what an entry can pin
     left_out: Sequence[tuple[str, str]] = ()  # (name, reason) of images that cannot be used
     reference: str = ""  # what opens it again, from any folder
+    corrections: Mapping[str, Any] = field(default_factory=dict)  # what `data.corrections` did
 
     def __repr__(self) -> str:  # not a thousand classes
         counted = f"{len(self.classes)} classes" if self.classes else "no classes"
@@ -138,6 +140,11 @@ class CheckedArrays:
     arrays: dict[str, np.ndarray]  # images uint8 (n, h, w, c); labels uint8, int64 from 257 classes
     targets: Targets
     digests: dict[str, str]
+
+    def digest(self, name: str) -> str:
+        """The SHA-256 of the pixels of an image, "train 17"."""
+        part, number = name.split(" ")
+        return hashlib.sha256(self.arrays[f"{part}_images"][int(number)].data).hexdigest()
 
 
 def check_arrays(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo_core.data.corrections import corrected
 from zoo_core.data.dataset import (
     CheckedArrays,
     Dataset,
@@ -67,6 +68,7 @@ class DatasetChoice:
     entry: DatasetEntry
     options: Mapping[str, Any]
     given: InProgram | None = None  # an object of this program
+    corrections: str = ""  # a file of them; what is in the caches does not depend on it
 
     @property
     def reference(self) -> str:
@@ -120,7 +122,8 @@ def open_dataset(
 
     reference: a name of `zoo data list`, `plugin/name`, whatever `zoo list --readers` can read, or
     an object: (images, labels), a mapping of arrays, a pandas DataFrame, a torch Dataset. options,
-    more: those of the dataset, see `zoo data info NAME`. source: files that the user has, read
+    more: those of the dataset, see `zoo data info NAME`; and `corrections`, a file of images to
+    leave out and labels to change. source: files that the user has, read
     unless the cache has the dataset. fetch: whether the network may be used. fit: how images that
     are not square become so: crop, pad or stretch. report: called with lines for people.
     """
@@ -131,15 +134,27 @@ def open_dataset(
     made = given_by(choice, source, fetch, report)
     if isinstance(made, Originals):
         data = open_originals(choice.name, choice.entry, choice.options, made, report)
-        return replace(data, reference=made.reference or choice.reference)
+        data = replace(data, reference=made.reference or choice.reference)
+        digest_of = made.digest
+    else:
+        found = given_arrays(choice, made, source, fetch, report)
+        data, digest_of = _dataset(choice, found, fit), found.digest
+    return corrected(data, choice.corrections, digest_of) if choice.corrections else data
+
+
+def given_arrays(
+    choice: DatasetChoice, made: Arrays | Sequence[Source], source: Path | None = None,
+    fetch: bool = True, report: Report = say,
+) -> CheckedArrays:  # fmt: skip
+    """What a target made as checked arrays, from the cache or a source where it names those."""
     if isinstance(made, Mapping):
-        return _dataset(choice, choice.check(made, f"{choice.label}: "), fit)
+        return choice.check(made, f"{choice.label}: ")
     found = _load_cached(choice, made[0].key, report)
     if found is None:
-        found = _fetched(choice, made, source and Path(source), fetch, report)
-    elif source is not None:
+        return _fetched(choice, made, source and Path(source), fetch, report)
+    if source is not None:
         report(f"{choice.label} is in the cache already, {source} is not needed: {choice.file}")
-    return _dataset(choice, found, fit)
+    return found
 
 
 def named_or(dataset: Any, otherwise: str) -> Any:
@@ -159,12 +174,14 @@ def lasting(reference: Any) -> str:
 def find_dataset(reference: Any, options: Mapping[str, Any] | None = None) -> DatasetChoice:
     """The entry that a reference or an object means, with the options checked and completed."""
     catalog, given = registry().datasets, dict(freeze(options or {}))
+    if corrections := str(given.pop("corrections", "") or ""):
+        corrections = str(Path(corrections).expanduser().absolute())
     entry: DatasetEntry
     if not isinstance(reference, str | Path):
         found = in_program(reference)
         entry = registry().readers.get(f"builtin/{found.reader}")
         check_names(f"dataset {found.name!r}", given, entry.options)
-        return DatasetChoice(found.name, entry, {**entry.options, **given}, found)
+        return DatasetChoice(found.name, entry, {**entry.options, **given}, found, corrections)
     label = reference = as_reference(reference)
     if reference.startswith(IN_PROGRAM):
         what = f"{reference.removeprefix(IN_PROGRAM)} was an object of the program that trained"
@@ -186,7 +203,7 @@ def find_dataset(reference: Any, options: Mapping[str, Any] | None = None) -> Da
     if is_path(given.get("path") or ""):
         given["path"] = str(Path(given["path"]).expanduser().resolve())
     check_names(f"dataset {label!r}", given, entry.options)
-    return DatasetChoice(label, entry, {**entry.options, **given})
+    return DatasetChoice(label, entry, {**entry.options, **given}, corrections=corrections)
 
 
 def read_originals(path: Path, options: Mapping[str, Any]) -> Originals:

@@ -6,6 +6,7 @@ for training and which for testing, before one is opened; so a broken image move
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import warnings
@@ -77,6 +78,11 @@ class Originals:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def digest(self, name: str) -> str:
+        """The SHA-256 of an image's file."""
+        data = in_memory(self, self.names.index(name)).getbuffer()
+        return hashlib.sha256(data).hexdigest()
 
     def targets(self) -> tuple[Targets, np.ndarray | None]:
         """What the labels are, and they as they are kept."""

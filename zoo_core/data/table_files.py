@@ -58,7 +58,7 @@ def shards(path: Path, ending: str) -> list[Shard]:
 def _table(files: Sequence[Shard], folder: Path, root: Path, name: str) -> Table:
     def rows(columns: Sequence[str]) -> Rows:
         for file, before, own in files:
-            for where, row in _records(file):
+            for where, row in records(file):
                 if isinstance(row, dict):
                     row = {**own, **row}
                     if before and isinstance(row.get("file_name"), str):
@@ -68,7 +68,7 @@ def _table(files: Sequence[Shard], folder: Path, root: Path, name: str) -> Table
 
     columns: dict[str, None] = {}
     for file, _, own in files:
-        for _, row in islice(_records(file), LOOK):
+        for _, row in islice(records(file), LOOK):
             columns |= dict.fromkeys({**own, **row} if isinstance(row, dict) else ())
     if stray := next(filter(names_image, columns), ""):
         what = f"{name} begins with the image {stray}, not with the names of its columns"
@@ -76,7 +76,7 @@ def _table(files: Sequence[Shard], folder: Path, root: Path, name: str) -> Table
     return Table(name=name, columns=list(columns), rows=rows, folder=folder, root=root)
 
 
-def _records(file: Path) -> Iterator[tuple[str, Any]]:
+def records(file: Path) -> Iterator[tuple[str, Any]]:
     """The rows of a text file by the names of their columns, or what is wrong with them."""
     with file.open(encoding="utf-8-sig", newline="") as opened:
         if file.suffix.lower() == ".jsonl":

@@ -29,6 +29,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
     "command": {
         "explain": "zoo-explain",
         "export": "zoo-export",
+        **dict.fromkeys(("data check", "check_data", "check_labels"), "zoo-check"),
         "features": "zoo-frozen",
         "generate": "zoo-generate",
     },

@@ -198,6 +198,8 @@ def open_data(
     told = {"fit": fit} if fit != FITS[0] else {}
     if originals:
         data_options |= {"image_size": data.image_size, "channels": data.channels, **told}
+    if data.corrections:
+        data_options["corrections"] = data.corrections["file"]  # from any folder
     return data, replace(recipe, data=data_options, preprocess={**recipe.preprocess, **told})
 
 
@@ -286,6 +288,7 @@ def begin_run(
             "classes": data.classes,
             **({"targets": data.targets.to_dict()} if data.targets.to_dict() else {}),
             **({"left_out": data.left_out} if data.left_out else {}),
+            **({"corrections": data.corrections} if data.corrections else {}),
             "train": len(job.parts[0]),
             "validation": len(job.parts[1]),
             "test": len(data.test or ()),

@@ -212,7 +212,9 @@ class Work:
             return None
         known = read_document(done, FORMAT) if done.exists() else {}
         if known.get("key") != self.key:
-            made = "with other weights, images or options" if known else "by something else"
+            then = known.get("key", {})
+            other = [name for name, value in self.key.items() if then.get(name) != value]
+            made = f"with other {' and '.join(other)}" if known else "by something else"
             what = f"{out} already exists and was made {made}"
             raise UsageError(what, f"choose another name, or delete it: {typed('rm', out)}")
         if self.store.progress():

@@ -1,13 +1,12 @@
 """What is in a dataset and what is odd about it: `zoo data check`.
 
-The facts come from one pass over the images, which data/packs.py makes and keeps. What is certain,
+The facts come from one pass over the images, which the core makes and keeps. What is certain,
 such as a broken file or a test image that is a training image too, is a problem; what only looks
 like one is a remark.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,19 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from zoo_core.data.dataset import Dataset
-from zoo_core.data.datasets import DatasetChoice, Report, find_dataset, given_by, open_dataset
-from zoo_core.data.images import FORMATS, Form, read_image
-from zoo_core.data.originals import DEFAULT_SIZE, PARTS, RULES, LeftOut, Originals, in_memory
-from zoo_core.data.packs import FACTS, LOOK, Pack, facts_of, look
-from zoo_core.data.sheets import THUMB, write_sheet
-from zoo_core.data.stores import broken
-from zoo_core.io.console import progress, say
-from zoo_core.io.errors import DataError, os_errors
-from zoo_core.spec.answers import CLASS, NUMBERS, Targets
-from zoo_core.spec.recipe import check_rules
+import zoo
+from zoo import kit
 
 # Images look alike if their looks correlate so much: copies that were saved again, resized,
 # brightened or made grey do. 30 of 30 pairs that CIFAR-10 has above 0.99 are one photograph, of
@@ -74,38 +63,13 @@ class DataCheck:
         return {"ok": self.ok, **asdict(self)}
 
 
-@dataclass(frozen=True)
-class _Listed:
-    """All images of a dataset, wherever they are."""
-
-    names: Sequence[str]
-    facts: np.ndarray  # FACTS (n,)
-    looks: np.ndarray  # uint8 (n, 64)
-    splits: Mapping[str, np.ndarray]  # the numbers of the usable images
-    targets: Targets
-    labels: np.ndarray | None  # of all n
-    tile: Callable[[int], np.ndarray]  # an image for a sheet
-    left_out: Sequence[LeftOut] = ()
-    remarks: Sequence[str] = ()
-
-    def name(self, number: int) -> str:
-        """The last part of an image's name, which fits below it."""
-        return self.names[number].rpartition("/")[2]
-
-    def where(self, number: int) -> str:
-        """The split and the label of an image."""
-        part = next(part for part, rows in self.splits.items() if number in rows)
-        told = "" if self.labels is None else self.targets.caption(self.labels[number])
-        return f"{part} {told}".rstrip()
-
-
 def check_data(
     reference: str | Path,
     options: Mapping[str, Any] | None = None,
     /,
     *,
     sheets: str | Path | None = None,
-    report: Report = say,
+    report: Callable[[str], None] = kit.say,
     **more: Any,
 ) -> DataCheck:
     """Look for broken images, copies, labels that differ, and training images among test images.
@@ -115,23 +79,18 @@ def check_data(
 
     reference, options, more: as for `zoo.open_dataset`. sheets: a folder for sheets of odd images.
     """
-    options = {**(options or {}), **more}
-    choice = find_dataset(reference, options)
-    if choice.entry.originals and isinstance(made := given_by(choice, report=report), Originals):
-        listed = _originals(choice, made, report)
-    else:
-        listed = _arrays(open_dataset(reference, options, report=report))
+    listed = kit.list_images(reference, {**(options or {}), **more}, report)
     used = np.sort(np.concatenate([*listed.splits.values()]))
     facts = listed.facts[used]
     sides = np.stack([facts["width"], facts["height"]]).astype(np.int64)
     lost = 1 - sides.min(0) / np.maximum(sides.max(0), 1)  # outside of the largest square
-    cut = choice.options.get("fit") == "crop" and lost.any()
+    cut = listed.fit == "crop" and lost.any()
     odd = [*_oddities(listed, used, sides.min(0), lost * cut)]
     places = {"smallest": 0, "median": 0.5, "largest": 1} if len(used) else {}
     by_area = sides[:, np.argsort(sides.prod(0), kind="stable")].T.tolist()
-    formats = Counter((*FORMATS, "array")[place] for place in facts["format"].tolist())
+    formats = Counter(listed.formats[place] for place in facts["format"].tolist())
     return DataCheck(
-        name=choice.name,
+        name=listed.name,
         images={part: len(rows) for part, rows in listed.splits.items()},
         targets=str(listed.targets),
         facts={
@@ -146,63 +105,14 @@ def check_data(
     )
 
 
-def _originals(choice: DatasetChoice, originals: Originals, report: Report) -> _Listed:
-    options = choice.options
-    check_rules(f"dataset {choice.name!r}", options, RULES)
-    form, tile = Form(options["image_size"] or DEFAULT_SIZE, 3), Form(THUMB, 3, "pad")
-    label = str(options.get("path") or choice.name)
-    _, facts, looks = facts_of(Pack(label, originals, form, pixels=False), report)
-    targets, labels = originals.targets()
-    splits = originals.divided(options["test_fraction"], options["seed"])
-    return _Listed(
-        names=originals.names,
-        facts=facts,
-        looks=looks,
-        splits={part: rows[facts["broken"][rows] == 0] for part, rows in splits.items()},
-        targets=targets,
-        labels=labels,
-        tile=lambda number: read_image(in_memory(originals, number), tile),
-        left_out=[*originals.left_out, *broken(originals, form, facts)],
-        remarks=originals.remarks,
-    )
-
-
-def _arrays(data: Dataset) -> _Listed:
-    splits = {part: split for part in PARTS if (split := data.split(part)) is not None}
-    images = np.concatenate([split.images for split in splits.values()])
-    facts, looks = np.zeros(len(images), FACTS), np.zeros((len(images), LOOK**2), np.uint8)
-    facts["height"], facts["width"] = images.shape[1:3]
-    facts["grey"], facts["format"] = data.channels == 1, len(FORMATS)
-    with progress("looking at images", len(images)) as advance:
-        for fact, seen, pixels in zip(facts, looks, images, strict=True):
-            fact["sha256"] = np.frombuffer(hashlib.sha256(pixels.data).digest(), np.uint8)
-            seen[:] = look(Image.fromarray(pixels.squeeze()))
-            advance(1)
-    labels = [split.labels for split in splits.values() if split.labels is not None]
-    ends = np.cumsum([len(split) for split in splits.values()])
-    return _Listed(
-        names=[
-            name
-            for part, split in splits.items()
-            for name in split.names or [f"{part} {i}" for i in range(len(split))]
-        ],
-        facts=facts,
-        looks=looks,
-        splits=dict(zip(splits, np.split(np.arange(len(images)), ends[:-1]), strict=True)),
-        targets=data.targets,
-        labels=np.concatenate(labels) if labels else None,
-        tile=images.__getitem__,
-    )
-
-
-def _labels(listed: _Listed) -> dict[str, dict[str, Any]]:
+def _labels(listed: kit.Listed) -> dict[str, dict[str, Any]]:
     """For each class how many images have it; for each number its least, median and largest."""
     told: dict[str, dict[str, Any]] = {name: {} for name in listed.targets.names}
     for part, rows in listed.splits.items() if told else ():
         labels = np.asarray(listed.labels)[rows]
-        if listed.targets.kind == CLASS:
+        if listed.targets.kind == "class":
             found = np.bincount(labels, minlength=len(told))
-        elif listed.targets.kind == NUMBERS:
+        elif listed.targets.kind == "numbers":
             found = np.quantile(labels, (0, 0.5, 1), axis=0).T if len(labels) else labels.T
         else:
             found = labels.sum(0, dtype=np.int64)
@@ -212,7 +122,7 @@ def _labels(listed: _Listed) -> dict[str, dict[str, Any]]:
 
 
 def _oddities(
-    listed: _Listed, used: np.ndarray, short: np.ndarray, lost: np.ndarray
+    listed: kit.Listed, used: np.ndarray, short: np.ndarray, lost: np.ndarray
 ) -> Iterator[Oddity]:
     if out := listed.left_out:
         yield Oddity("broken", True, f"{_n(out)} that cannot be used", "repair or remove them", out)
@@ -243,7 +153,7 @@ def _oddities(
         yield Oddity("remark", False, remark)
 
 
-def _copies(near: str, what: str, listed: _Listed, groups: list[np.ndarray]) -> Iterator[Oddity]:
+def _copies(near: str, what: str, listed: kit.Listed, groups: list[np.ndarray]) -> Iterator[Oddity]:
     """Groups of copies, sorted by what is worst about them."""
     found: dict[str, list[list[str]]] = {sort: [] for sort in SAME}
     test = np.isin(np.arange(len(listed.names)), listed.splits.get("test", ()))
@@ -298,7 +208,7 @@ def alike(looks: np.ndarray, step: int = 256) -> np.ndarray:
     units, along = units[order], along[order]
     ends = np.searchsorted(along, along + reach, side="right")
     pairs = [np.empty((2, 0), np.int64)]
-    with progress("comparing images", len(units)) as advance:
+    with kit.progress("comparing images", len(units)) as advance:
         for start in range(0, len(units), step):
             some = units[start : start + step]
             for left in range(start, ends[start + len(some) - 1], 16 * step):  # fits a cache
@@ -309,7 +219,19 @@ def alike(looks: np.ndarray, step: int = 256) -> np.ndarray:
     return np.asarray(order[np.concatenate(pairs, axis=1)])
 
 
-def _sheets(folder: Path, listed: _Listed, odd: Sequence[Oddity]) -> list[Path]:
+def short_name(name: str) -> str:
+    """The last part of an image's name, which fits below it."""
+    return name.rpartition("/")[2]
+
+
+def where(listed: kit.Listed, number: int) -> str:
+    """The split and the label of an image."""
+    part = next(part for part, rows in listed.splits.items() if number in rows)
+    told = "" if listed.labels is None else listed.targets.caption(listed.labels[number])
+    return f"{part} {told}".rstrip()
+
+
+def _sheets(folder: Path, listed: kit.Listed, odd: Sequence[Oddity]) -> list[Path]:
     """A sheet for each oddity that one can see: two images of each group, or each image."""
     number = {name: place for place, name in enumerate(listed.names)}
     written: list[Path] = []
@@ -318,16 +240,22 @@ def _sheets(folder: Path, listed: _Listed, odd: Sequence[Oddity]) -> list[Path]:
         if one.images and isinstance(one.images[0], list):
             for place, names in enumerate(one.images[: TILES // 2], 1):
                 first, *others = (number[name] for name in names)
-                unlike = (i for i in others if listed.where(i) != listed.where(first))
+                unlike = (i for i in others if where(listed, i) != where(listed, first))
                 picked += [first, next(unlike, others[0])]
-                captions += [f"{place}: {listed.where(i)}\n{listed.name(i)}" for i in picked[-2:]]
+                captions += [
+                    f"{place}: {where(listed, i)}\n{short_name(listed.names[i])}"
+                    for i in picked[-2:]
+                ]
         elif one.kind in ("cropped", "small"):
             picked = [number[name] for name in one.images[:TILES]]
             sizes = ["{} x {}".format(*listed.facts[i][["width", "height"]]) for i in picked]
-            captions = [f"{size}\n{listed.name(i)}" for size, i in zip(sizes, picked, strict=True)]
+            captions = [
+                f"{size}\n{short_name(listed.names[i])}"
+                for size, i in zip(sizes, picked, strict=True)
+            ]
         if picked:
             tiles = np.stack([listed.tile(i) for i in picked])
             path = folder / f"{one.kind}.png"
-            with os_errors(f"{path} could not be written", DataError):
-                written += write_sheet(path, tiles, captions, columns=8, title=one.what)
+            with kit.os_errors(f"{path} could not be written", zoo.DataError):
+                written += kit.write_sheet(path, tiles, captions, columns=8, title=one.what)
     return written

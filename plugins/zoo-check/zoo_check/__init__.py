@@ -1,0 +1,1 @@
+"""What is wrong in a dataset of Zoo, and which labels probably are."""
