@@ -85,6 +85,8 @@ def test_zoo_core_alone_lists_and_informs_without_torch(core_venv):
         "except zoo.ZooError as error: print(error.hint)"
     )
     assert core_venv.run("-c", asked).startswith("zoo-classics has it: pip install zoo-classics")
+    asked = "import zoo\ntry: zoo.export\nexcept AttributeError as error: print(error)"
+    assert "zoo-export has it: pip install zoo-export" in core_venv.run("-c", asked)
     packages = core_venv.run("-c", "import importlib.util as u; print(u.find_spec('torch'))")
     assert packages == "None\n"
 

@@ -210,6 +210,7 @@ def zoom_weights(source: int, target: int, whole: bool) -> tuple[np.ndarray, int
 
 @functools.lru_cache(maxsize=16)
 def resize_weights(source: int, target: int, interpolation: str) -> np.ndarray:
+    """How much of each source pixel each target pixel is: float32 (target, source)."""
     return _weights(source, target, interpolation).astype(np.float32)
 
 

@@ -126,6 +126,21 @@ def test_a_model_without_gradients_is_asked_as_a_black_box(numpy_corner):
         zoo.explain(numpy_corner, BRIGHT, method="attention")
 
 
+def test_a_framework_may_have_feature_maps_of_its_own(numpy_corner, monkeypatch):
+    asked = []
+
+    def evidence(model, images, output):
+        asked.append((model, images.shape, output))
+        return look(model, images)[0, 0, 0]
+
+    monkeypatch.setitem(sys.modules, "planted", SimpleNamespace(evidence=evidence))
+    kind = type(numpy_corner.zoo.framework)
+    monkeypatch.setattr(kind, "capabilities", {"evidence": "planted:evidence"})
+    (found,) = zoo.explain(numpy_corner, BRIGHT)
+    assert asked == [(numpy_corner, (1, 1, SIZE, SIZE), 0)]
+    assert found.method == "cam" and min(marked(found)) > 0.75 and found.holds
+
+
 def test_another_class_can_be_explained_and_an_unknown_one_is_named(corner):
     (found,) = zoo.explain(corner, BRIGHT, target="out")
     assert (found.target, found.predicted) == ("out", "in") and found.value < 0.5

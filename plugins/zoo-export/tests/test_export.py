@@ -169,7 +169,7 @@ def test_int8_is_kept_only_if_it_is_as_good(tmp_path, monkeypatch):
     assert answers.sum(1) == pytest.approx([1, 1], abs=1e-3)
 
 
-def test_what_cannot_be_exported(run, numpy_run, tmp_path):
+def test_what_cannot_be_exported(run, numpy_run, tmp_path, monkeypatch):
     for arguments, kind, words in (
         ((run.path, "-o", tmp_path / "model.zip"), zoo.UsageError, "must end in .onnx or .pt2"),
         ((numpy_run.path, "-o", tmp_path / "model.pt2"), zoo.UsageError, "cannot write a program"),
@@ -177,6 +177,10 @@ def test_what_cannot_be_exported(run, numpy_run, tmp_path):
     ):
         done = export(*arguments)
         assert isinstance(done.exception, kind) and words in str(done.exception)
+    monkeypatch.setattr(type(zoo.load(numpy_run.path).zoo.framework), "capabilities", {})
+    with pytest.raises(zoo.UsageError, match="does not say how its models become ONNX"):
+        zoo.export(numpy_run.path, tmp_path / "model.onnx")
+    assert not [*tmp_path.glob("model*")]
     with pytest.raises(zoo.UsageError, match="untrained"):
         zoo.export(zoo.load("mlp", pretrained=False), tmp_path / "model.onnx")
 
