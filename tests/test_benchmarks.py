@@ -15,6 +15,7 @@ FOLDER = ROOT / "benchmarks"
 SMALL = {
     "busy": "--batches 2 --seconds 0.2 --repeat 1 --settings passive",
     "explain": "--models cnn.cifar10 --dataset synthetic --images 2",
+    "labels": "--dataset synthetic --images 100 --shares 10 --models fcn_numpy",
     "load": "--repeat 1 --hidden 8 --entries 20",
     "loader": "--pictures 600 --rounds 1 --stretch 2",
     "numpy_framework": "--images 10 --repeats 1",

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 
 import numpy as np
@@ -284,3 +285,19 @@ def test_sheets_say_which_files_they_show(photos, tmp_path, monkeypatch):
     shutil.copy(photos / "train" / "cat" / "3.png", photos / "test" / "cat" / "copy.png")
     zoo.check_data(photos, sheets=tmp_path / "sheets")
     assert {text.split("\n")[1] for text in captions} == {"3.png", "copy.png"}
+
+
+def test_labels_are_judged_by_a_model_that_has_not_seen_them(tmp_path, zoo_here):
+    how = ("data", "check", "synthetic", "--labels", "--model", "fcn_numpy")
+    how += ("--set", "train_size=120", "--set", "test_size=20")
+    done = zoo_here(*how, "-o", "odd")
+    assert re.search(r"fcn_numpy +\d\d\.\d% +1\.00", done.stdout)
+    assert "of 140 labels are probably wrong" in done.stdout
+    applied = "zoo train MODEL --dataset synthetic --set data.corrections=odd/corrections.csv"
+    assert applied in done.stderr
+    judged = json.loads(zoo_here(*how, "--json").stdout)["label_check"]
+    assert judged["images"] == 140
+    assert 0.15 < judged["members"][0]["accuracy"] < 1  # by chance 0.1
+    assert [
+        path.name for path in (tmp_path / "cache" / "plugins" / "check" / "runs").iterdir()
+    ] == []

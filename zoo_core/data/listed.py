@@ -22,7 +22,7 @@ from zoo_core.data.originals import DEFAULT_SIZE, PARTS, RULES, LeftOut, Origina
 from zoo_core.data.packs import FACTS, LOOK, Pack, facts_of, look
 from zoo_core.data.sheets import THUMB
 from zoo_core.data.stores import broken
-from zoo_core.io.console import progress, say
+from zoo_core.io.console import progress
 from zoo_core.spec.answers import Targets
 from zoo_core.spec.recipe import check_rules
 
@@ -50,9 +50,7 @@ class Listed:
         return bytes(self.facts["sha256"][number]).hex()
 
 
-def list_images(
-    reference: Any, options: Mapping[str, Any] | None = None, report: Report = say
-) -> Listed:
+def list_images(reference: Any, options: Mapping[str, Any], report: Report) -> Listed:
     """List all images of a dataset; reference, options: as for `zoo.open_dataset`."""
     choice = find_dataset(reference, options)
     made = given_by(choice, report=report)

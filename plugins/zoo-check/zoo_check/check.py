@@ -177,19 +177,25 @@ def _groups(digests: np.ndarray, looks: np.ndarray) -> tuple[list[np.ndarray], l
     """Images of the same bytes; images that look alike, where not all have the same bytes."""
     exact = np.unique(digests, axis=0, return_inverse=True)[1]
     looks, which = np.unique(looks, axis=0, return_inverse=True)
-    first, second = alike(looks)
-    lowest, before = np.arange(len(looks)), np.arange(0)
-    while not np.array_equal(lowest, before):  # the lowest number that each can reach
+    lowest = connected(alike(looks), len(looks))
+    plain = looks.std(1)[which] < PLAIN
+    near = [g for g in members(lowest[which]) if np.ptp(exact[g]) and not plain[g].any()]
+    return members(exact), near
+
+
+def connected(pairs: np.ndarray, count: int) -> np.ndarray:
+    """For each of so many things the lowest that it can reach by these pairs (2, m)."""
+    first, second = pairs
+    lowest, before = np.arange(count), np.arange(0)
+    while not np.array_equal(lowest, before):
         before = lowest.copy()
         np.minimum.at(lowest, first, before[second])
         np.minimum.at(lowest, second, before[first])
         lowest = lowest[lowest]
-    plain = looks.std(1)[which] < PLAIN
-    near = [g for g in _members(lowest[which]) if np.ptp(exact[g]) and not plain[g].any()]
-    return _members(exact), near
+    return lowest
 
 
-def _members(group_of: np.ndarray) -> list[np.ndarray]:
+def members(group_of: np.ndarray) -> list[np.ndarray]:
     """The members of each group that has several."""
     order = np.argsort(group_of, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(group_of[order])) + 1)

@@ -12,6 +12,6 @@ def zoo_commands() -> list[zoo.CommandEntry]:
             name="data check",
             target="zoo_check.command:check_command",
             help="Look for broken images, copies and labels that are probably wrong.",
-            functions=("zoo_check.check:check_data",),
+            functions=("zoo_check.check:check_data", "zoo_check.labels:check_labels"),
         )
     ]
