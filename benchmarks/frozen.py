@@ -132,7 +132,7 @@ def bare_rates(
     size = batch_for(cpu_device, preprocess.size)
 
     def measure(network: torch.nn.Module, batches: list[torch.Tensor]) -> float:
-        with torch.inference_mode():
+        with torch.inference_mode(), extractor._cast():
             network(batches[0])
             before, done = cpu(), 0
             while cpu() - before < seconds:
@@ -141,7 +141,7 @@ def bare_rates(
             return done * len(batches[0]) / (cpu() - before)
 
     backbone = trainer.untrained(entry, config).backbone  # type: ignore[attr-defined]
-    extractor = Extractor(backbone, preprocess, cpu_device, "plain", size)
+    extractor = Extractor(backbone, preprocess, cpu_device, "plain", size, recipe.precision)
     images = data.train.images[: 8 * size]
     ready = [
         preprocess.batch(list(images[start : start + size]), channels_last=True)
