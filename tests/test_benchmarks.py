@@ -59,7 +59,7 @@ def run(tmp_path, monkeypatch, capfd):
 
 def test_every_benchmark_is_tried_here():
     scripts = {path.stem for path in FOLDER.glob("*.py")}
-    assert scripts == {*SMALL, "exports", "frozen", "results", "cost_picture"}
+    assert scripts == {*SMALL, "exports", "finetuning", "frozen", "results", "cost_picture"}
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,37 @@ def test_the_benchmark_of_exports(run):
     assert "| small | 64 |" in told
 
 
-def test_the_benchmark_of_frozen_models(run, tmp_path, monkeypatch):
+@pytest.fixture
+def small_backbone(tmp_path):
+    """The words that choose a small frozen model, and how to train it."""
     from features.parts import CHANNELS, write_weights
 
+    weights = write_weights(tmp_path / "weights.safetensors", seed=0)
+    settings = {"preprocess.size": 32, "model.backbone_weights": weights}
+    settings["model.channels"] = ",".join(map(str, CHANNELS))
+    return [word for item in settings.items() for word in ("--set", "{}={}".format(*item))]
+
+
+def test_the_benchmark_of_frozen_models(run, small_backbone, monkeypatch):
     from zoo_core.tune import tuning
 
     monkeypatch.setattr(tuning, "open_data", tuning.open_data)  # the script replaces it
 
-    weights = write_weights(tmp_path / "weights.safetensors", seed=0)
-    settings = {"preprocess.size": 32, "model.backbone_weights": weights, "epochs": 1, "subset": 1}
-    settings["model.channels"] = ",".join(map(str, CHANNELS))
-    chosen = [word for item in settings.items() for word in ("--set", "{}={}".format(*item))]
+    chosen = [*small_backbone, "--set", "epochs=1", "--set", "subset=1"]
     small = "--model resnet18_features --dataset synthetic --pictures 100 --trials 1 --seconds 0.1"
     assert "naively: " in run(FOLDER / "frozen.py", *small.split(), *chosen)
+
+
+@pytest.mark.slow  # it starts processes that import torch
+def test_the_table_of_ways_to_use_backbones(run, small_backbone):
+    """Each run is trained once, and what is there is enough for the table."""
+    asked = "--models resnet18_features --datasets synthetic:200:80 --ways head last:1 --epochs 1"
+    given = [*asked.split(), *small_backbone]
+    table = run(FOLDER / "finetuning.py", *given, "--set", "validation_fraction=0.25")
+    head, tuned = table.splitlines()[2:]
+    assert "(200 and 80) | `head` |  | head |" in head
+    assert re.search(r"`last:1` \| 50: -?\d+\.\d \(", tuned)
+    assert run(FOLDER / "finetuning.py", *given) == table
 
 
 def test_the_tables_of_results_are_what_the_kept_runs_say(run, tmp_path):

@@ -44,13 +44,13 @@ def open_pass(cache: Path) -> Callable[[], None]:
     def work() -> None:
         log = os.open(children, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(log, f"\n{','.join(committed())}".encode())
-        commit = Writer.commit
+        commit = Writer.commit_behind
 
         def told(self: Any, block: int, *content: Any) -> None:
             os.write(log, f" {self._store.id}:{block}".encode())
             commit(self, block, *content)
 
-        Writer.commit = told  # type: ignore[method-assign]
+        Writer.commit_behind = told  # type: ignore[method-assign]
         job.trainer.features(job)  # type: ignore[attr-defined]
 
     return work

@@ -16,7 +16,7 @@ from zoo_core.data.features import kept_features
 from zoo_core.io.blocks import BLOCK, Writer
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.torch.extract import Extractor, batch_for, fold_batch_norms
+from zoo_core.torch.extract import Extractor, batch_for, fold_batch_norms, lower_weights
 from zoo_core.train.builder import build_job
 from zoo_core.train.display import Display
 
@@ -175,7 +175,7 @@ def test_how_it_is_computed_does_not_matter(features, how):
 
 def test_a_resume_takes_the_batch_that_the_pass_was_begun_with(features, monkeypatch):
     """Otherwise the last bits of the rows would depend on where it was killed."""
-    commit = Writer.commit
+    commit = Writer.commit_behind
 
     def interrupted(self, block, *rest):
         if block == 1:
@@ -183,10 +183,10 @@ def test_a_resume_takes_the_batch_that_the_pass_was_begun_with(features, monkeyp
         commit(self, block, *rest)
 
     data = {"train_size": 300, "test_size": 20}
-    monkeypatch.setattr(Writer, "commit", interrupted)
+    monkeypatch.setattr(Writer, "commit_behind", interrupted)
     with pytest.raises(KeyboardInterrupt):
         features(task={"batch": 9}, data=data)
-    monkeypatch.setattr(Writer, "commit", commit)
+    monkeypatch.setattr(Writer, "commit_behind", commit)
     found, computed = features(task={"batch": 11}, data=data)
     assert computed == 44 + 20  # the first block was kept
     assert found["train"][0].progress.about["made_with"]["batch"] == 9
@@ -198,7 +198,7 @@ def test_a_pass_that_was_stopped_in_its_first_block_is_a_beginning_and_no_damage
     def interrupted(self, *rest):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Writer, "commit", interrupted)
+    monkeypatch.setattr(Writer, "commit_behind", interrupted)
     with pytest.raises(KeyboardInterrupt):
         features()
     (begun,) = kept_features()
@@ -262,6 +262,24 @@ def test_a_network_that_is_written_in_another_order_stays_as_it_is():
 
     odd = Odd().eval()
     assert fold_batch_norms(odd, torch.randn(2, 3, 8, 8)) is odd
+
+
+def test_weights_are_made_narrow_once_where_no_bit_changes():
+    """Autocast would do so for every batch. A network that uses a weight by itself keeps it."""
+
+    class Own(torch.nn.Sequential):
+        def forward(self, images):
+            return super().forward(images) * self[0].weight.sum()
+
+    layers = [torch.nn.Conv2d(3, 8, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()]
+    plain, own = torch.nn.Sequential(*layers, torch.nn.Linear(8, 4)), Own(*layers)
+    images = torch.randn(2, 3, 8, 8)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        lowered = lower_weights(plain, torch.bfloat16, images)
+        assert torch.equal(lowered(images), plain(images))
+        assert lower_weights(own, torch.bfloat16, images) is own
+    dtypes = [{p.dtype for p in network.parameters()} for network in (plain, lowered)]
+    assert dtypes == [{torch.float32}, {torch.bfloat16}]
 
 
 def test_the_batch_is_chosen_by_a_rule():

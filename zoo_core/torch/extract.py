@@ -132,14 +132,14 @@ class Pass:
         torch.set_flush_denormal(True)
         shown = display.passing(self.label, total, total - done)
         with Interruption() as interruption, shown as advance:
-            for block in writer:
-                started = time.perf_counter()
-                where = writer.rows(block)
-                parts = []
+
+            def rows(block: int) -> Iterator[np.ndarray]:
+                where, parts = writer.rows(block), []
                 for part in extractor(self.images.images[where.start : where.stop]):
                     parts.append(part)
                     advance(len(part))
                     if interruption.signal:
+                        writer.settle()
                         done = writer.progress.done
                         kept = "their features are kept" if done else "too few to be kept"
                         raise Interrupted(
@@ -147,8 +147,10 @@ class Pass:
                             resume or "run the same command again to continue",
                             interruption.signal,
                         )
-                features = self._checked(np.concatenate(parts), (len(where), self.model.width))
-                writer.commit(block, features, time.perf_counter() - started)
+                yield self._checked(np.concatenate(parts), (len(where), self.model.width))
+
+            for block in writer:
+                writer.commit_behind(block, rows(block))
 
     def _checked(self, features: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
         with np.errstate(over="ignore"):
@@ -182,7 +184,11 @@ class Extractor:
         probe.uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
         layout = torch.channels_last if last else torch.contiguous_format
         network = fold_batch_norms(backbone.eval(), probe)
-        self._network = network.to(device, memory_format=layout)  # type: ignore[call-overload]
+        network = network.to(device, memory_format=layout)  # type: ignore[call-overload]
+        if dtype != torch.float32:
+            with self._cast():
+                network = lower_weights(network, dtype, probe.to(device))
+        self._network = network
 
     def __call__(self, images: np.ndarray) -> Iterator[np.ndarray]:
         """Features of images (n, h, w, c), a batch at a time: float32 (B, width)."""
@@ -235,3 +241,17 @@ def fold_batch_norms(model: nn.Module, probe: Tensor) -> nn.Module:
     allowed = TOLERANCE * float(expected.abs().max())
     difference = float((expected - found).abs().max())
     return folded if math.isfinite(difference) and difference <= allowed else model
+
+
+@torch.no_grad()
+def lower_weights(network: nn.Module, dtype: torch.dtype, probe: Tensor) -> nn.Module:
+    """A copy whose matrices and kernels have the dtype that autocast gives them anew for every
+    batch, or the network itself if the features of `probe` would differ by a single bit."""
+    lowered = copy.deepcopy(network)
+    for layer in lowered.modules():
+        if type(layer) in (nn.Conv2d, nn.Linear):
+            layer.to(dtype)
+    try:
+        return lowered if torch.equal(network(probe), lowered(probe)) else network
+    except RuntimeError:  # it multiplies its weights by itself, where autocast sees nothing
+        return network
