@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
+    from zoo_core.io.console import figure as figure
+    from zoo_core.io.console import label as label
     from zoo_core.io.console import progress as progress
     from zoo_core.io.console import say as say
     from zoo_core.io.console import size as size
@@ -68,8 +70,10 @@ if TYPE_CHECKING:
     from zoo_core.report.look import new_figure as new_figure
     from zoo_core.report.look import save_figure as save_figure
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
+    from zoo_core.runs.predictions import intervals as intervals
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
+    from zoo_core.runs.statistics import wilson as wilson
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.use.generate import load_sampler as load_sampler
     from zoo_core.use.load import as_input as as_input
@@ -77,6 +81,8 @@ if TYPE_CHECKING:
     from zoo_core.use.load import loaded as loaded
     from zoo_core.use.predict import named_images as named_images
     from zoo_core.use.predict import opened as opened
+    from zoo_core.weights.listing import published as published
+    from zoo_core.weights.references import locate as locate
     from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(globals())
