@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 WIDTH, HEIGHT = 460, 300
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 40
 LETTER, LINE = 6.3, 13  # of a label, in the units of the plot
 SPLITS = ("train", "validation", "test")
 
@@ -65,7 +65,7 @@ class Point:
 def panel(title: str, cost: str, points: Sequence[Point], tick: Callable[[float], str]) -> Panel:
     """Accuracy against a cost, on a logarithmic scale."""
     costs = [math.log10(point.cost) for point in points]
-    left, right = _room(min(costs), max(costs), 0.12, 0.15)
+    left, right = _room(min(costs), max(costs), 0.12, 0.4)
     ends = [end for point in points for end in point.interval]
     low, high = _room(min(ends), min(1.0, max(ends)), 0.08, 0.005)
     high = min(1.0, high)
