@@ -28,6 +28,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
         "features": "zoo-frozen",
+        "gallery": "zoo-web",
         "generate": "zoo-generate",
     },
     "dataset": dict.fromkeys(("cifar10", "mnist", "fashion_mnist"), "zoo-classics"),

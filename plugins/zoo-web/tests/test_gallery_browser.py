@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from browser import BELOW, axe, browser, complaints, dropped, encoded, hosted, png
+from fixtures.chromium import BELOW, axe, browser, complaints, dropped, encoded, hosted, png
 from PIL import Image
 from test_shipped import DATA, fetch
 from zoo_web import computed, vendoring

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import zoo
 from zoo import kit
 from zoo_web import plots, vendoring
 from zoo_web.computed import Computed
@@ -113,11 +114,21 @@ def figures(measured: Mapping[str, Any] | None) -> list[dict[str, str]]:
         return []
     rows = []
     for name, value in measured["figures"].items():
-        ends, shown = measured["intervals"].get(name), kit.figure(name, value)
-        scale, digits = (100, 2) if shown.endswith("%") else (1, 4)
-        interval = " to ".join(f"{scale * end:.{digits}f}" for end in ends) if ends else ""
-        rows.append({"label": kit.label(name), "value": shown, "interval": interval})
+        ends, text = measured["intervals"].get(name), figure(name, value)
+        interval = " to ".join(figure(name, end).removesuffix(" %") for end in ends or ())
+        rows.append({"label": label(name), "value": text, "interval": interval})
     return rows
+
+
+def label(name: str) -> str:
+    """`test_top5` as people read it."""
+    return name.replace("top5", "top-5_accuracy").replace("_", " ")
+
+
+def figure(name: str, value: float) -> str:
+    """The value of a figure, in percent where that is its unit."""
+    known = zoo.ClassAnswers.figures.get(name.removeprefix("test_"))
+    return f"{100 * value:.2f} %" if known and known.unit == "%" else f"{value:.4f}"
 
 
 def matrix(measured: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -189,7 +200,7 @@ def card(one: Subject) -> list[tuple[str, str]]:
     result = one.training.get("recipe_name")
     options = ", ".join(f"{name} {value}" for name, value in place.config.items())
     recipe = ", ".join(f"{n} {shown(v)}" for n, v in one.recipe.items() if not isinstance(v, dict))
-    published = ", ".join(f"{kit.label(n)} {kit.figure(n, v)}" for n, v in place.metrics.items())
+    published = ", ".join(f"{label(n)} {figure(n, v)}" for n, v in place.metrics.items())
     rows = [
         ("model", place.model),
         ("package", f"{provider.distribution} {provider.version}" if provider else ""),
