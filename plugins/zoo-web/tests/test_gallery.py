@@ -4,11 +4,13 @@ import io
 import json
 import shutil
 import tarfile
+import zipfile
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from support import ROOT, build_wheels
 from zoo_web import computed, gallery, measured, plots, vendoring
 
 import zoo
@@ -268,6 +270,14 @@ class TestVendoring:
         assert "npm gave another onnxruntime-web" in vendoring.bring(tmp_path / "vendor")
         assert not (tmp_path / "vendor").exists()
         assert not list(kit.cache_dir("web").glob("*.tgz"))
+
+    def test_a_wheel_has_it_inside(self, tmp_path):
+        if vendoring.missing():
+            pytest.skip("zoo-web was installed without npm")
+        (wheel,) = build_wheels(tmp_path, [ROOT / "plugins" / "zoo-web"])
+        names = set(zipfile.ZipFile(wheel).namelist())
+        assert {f"zoo_web/vendor/{name}" for name in vendoring.FILES.values()} <= names
+        assert {"zoo_web/static/box.js", "zoo_web/templates/model.html"} <= names
 
     def test_an_installed_copy_is_the_pinned_one(self):
         mark = vendoring.VENDOR / "VERSION"

