@@ -72,6 +72,11 @@ def test_pages_have_no_style_and_no_script_of_their_own(made):
         assert "unsafe-inline" not in head
 
 
+def test_pages_do_not_say_where_things_are_on_the_disk(made):
+    for path in made.site.rglob("*.*"):
+        assert str(made.run.parent.parent).encode() not in path.read_bytes(), path
+
+
 def test_every_link_is_relative_and_leads_somewhere(made):
     pages = pages_of(made.site)
     for path, page in pages.items():

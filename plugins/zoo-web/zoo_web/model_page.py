@@ -187,10 +187,10 @@ def training(one: Subject) -> list[str]:
 def use(one: Subject) -> str:
     lines = [f"pip install {one.located.distribution}"] if one.located.distribution else []
     if one.classifies:
-        lines.append(f"zoo predict {one.reference} image.jpg")
+        lines.append(f"zoo predict {one.typed} image.jpg")
     if one.draws:
-        lines.append(f"zoo generate {one.reference}")
-    return "\n".join([*lines, f"python -c \"import zoo; zoo.load('{one.reference}')\""])
+        lines.append(f"zoo generate {one.typed}")
+    return "\n".join([*lines, f"python -c \"import zoo; zoo.load('{one.typed}')\""])
 
 
 def card(one: Subject) -> list[tuple[str, str]]:
@@ -199,7 +199,7 @@ def card(one: Subject) -> list[tuple[str, str]]:
     names = ", ".join(place.classes[:MOST_TOLD]) + ", ..." * (len(place.classes) > MOST_TOLD)
     result = one.training.get("recipe_name")
     options = ", ".join(f"{name} {value}" for name, value in place.config.items())
-    recipe = ", ".join(f"{n} {shown(v)}" for n, v in one.recipe.items() if not isinstance(v, dict))
+    recipe = ", ".join(f"{n} {shown(v)}" for n, v in one.recipe.items() if told(n, v))
     published = ", ".join(f"{label(n)} {figure(n, v)}" for n, v in place.metrics.items())
     rows = [
         ("model", place.model),
@@ -209,12 +209,18 @@ def card(one: Subject) -> list[tuple[str, str]]:
         ("recipe", f"{result}: {recipe}" if result else recipe),
         ("figures as published", published),
         ("license of the weights", one.license),
-        ("from", place.source),
+        ("from", "" if place.run else place.source),
         ("size of the weights", kit.size(place.bytes) if place.bytes else ""),
         ("sha256", place.sha256),
         ("reference", one.entry.reference),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def told(name: str, value: Any) -> bool:
+    """Whether a setting says anything; `init` may be a path on somebody's disk."""
+    empty = value is False or value in ("", [], (), None, 0)
+    return name != "init" and not isinstance(value, dict) and (name == "seed" or not empty)
 
 
 def shown(value: Any) -> str:
