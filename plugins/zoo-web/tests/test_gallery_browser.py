@@ -137,7 +137,9 @@ def test_several_models_answer_side_by_side_and_nothing_leaves_the_origin(site, 
     with hosted(site) as address:
         page.goto(f"{address}/index.html")
         before = len(page.asked)
-        assert not any(url.endswith((".onnx", ".gz")) for url in page.asked)  # on demand
+        assert not any(
+            url.endswith((".onnx", vendoring.PROGRAM)) for url in page.asked
+        )  # on demand
         for title in ("cnn.cifar10", "nano_vit_p4.cifar10", "mlp.cifar10"):
             page.get_by_role("checkbox", name=title).check()
         said = dropped(page, png(image), 3)
@@ -165,7 +167,7 @@ def test_the_policy_of_the_page_stops_a_request_to_elsewhere(site, page):
 def test_altered_files_are_refused(which, site, page, data, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(site, copy)
-    inside = "files/cnn.cifar10/model.onnx" if which == "weights" else "vendor/ort.wasm.gz"
+    inside = "files/cnn.cifar10/model.onnx" if which == "weights" else f"vendor/{vendoring.PROGRAM}"
     content = bytearray((copy / inside).read_bytes())
     content[len(content) // 2] ^= 1
     (copy / inside).write_bytes(content)

@@ -74,11 +74,10 @@ def box_data(one: Subject, made: Computed, root: str) -> list[dict[str, Any]]:
 
 def runtime(root: str) -> dict[str, str]:
     """Where onnxruntime is in the site, and what it must hash to."""
-    script, program = vendoring.FILES.values()
-    path = vendoring.VENDOR / program
+    path = vendoring.VENDOR / vendoring.PROGRAM
     return {
-        "script": f"{root}vendor/{script}",
-        "program": f"{root}vendor/{program}",
+        "script": f"{root}vendor/{vendoring.SCRIPT}",
+        "program": f"{root}vendor/{vendoring.PROGRAM}",
         "sha256": kit.file_digest(path),
         "size": kit.size(path.stat().st_size),
     }
