@@ -78,10 +78,12 @@ if TYPE_CHECKING:
     from zoo_core.report.look import save_figure as save_figure
     from zoo_core.report.notebook import notebook_html as notebook_html
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
+    from zoo_core.runs.predictions import intervals as intervals
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.runs.statistics import Difference as Difference
     from zoo_core.runs.statistics import paired as paired
+    from zoo_core.runs.statistics import wilson as wilson
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.use.generate import load_sampler as load_sampler
     from zoo_core.use.generate import sampler_of as sampler_of
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
     from zoo_core.use.predict import named_images as named_images
     from zoo_core.use.predict import opened as opened
     from zoo_core.use.predict import readable as readable
+    from zoo_core.weights.listing import published as published
+    from zoo_core.weights.references import locate as locate
     from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(globals())

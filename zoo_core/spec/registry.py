@@ -31,6 +31,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         "export": "zoo-export",
         **dict.fromkeys(("data check", "check_data", "check_labels"), "zoo-check"),
         "features": "zoo-frozen",
+        "gallery": "zoo-web",
         "generate": "zoo-generate",
     },
     "dataset": dict.fromkeys(("cifar10", "mnist", "fashion_mnist"), "zoo-classics"),
