@@ -1,0 +1,142 @@
+"""The addresses of the server: what each takes and gives."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+import zoo
+from zoo import kit
+from zoo_web.server import pages
+from zoo_web.server.batches import Batches
+from zoo_web.server.guard import Guard, log, refusal
+from zoo_web.server.intake import Reader, Receiver
+from zoo_web.server.limits import Limits, Refused
+from zoo_web.server.openapi import document
+
+
+class Service:
+    """What all requests share: the model, the threads, and how much is under way."""
+
+    def __init__(
+        self, asked: kit.Answering, title: str, batches: Batches, limits: Limits, threads: int
+    ) -> None:
+        self.asked, self.title, self.batches, self.limits = asked, title, batches, limits
+        self.receiver, self.reader = Receiver(limits), Reader(asked.read, limits)
+        self.pool = ThreadPoolExecutor(threads, "zoo serve decodes")
+        self.under_way = self.served = 0
+        self.stopping = False
+        self.api = document(self)
+
+    async def predict(self, request: Request) -> Response:
+        """POST /predict: what the model says of each image."""
+        if self.stopping or self.under_way >= self.limits.waiting:
+            why = "it is stopping" if self.stopping else f"{self.under_way:,} requests wait"
+            raise Refused(503, f"the server takes no request now: {why}", "try again", again=True)
+        self.under_way += 1
+        try:
+            return await self._predicted(request)
+        finally:
+            self.under_way -= 1
+
+    async def _predicted(self, request: Request) -> Response:
+        begun, seconds, words = time.perf_counter(), self.limits.seconds, "arrive"
+        try:
+            async with asyncio.timeout(seconds):
+                length = request.headers.get("content-length", "")
+                body = await self.receiver.receive(length, request.stream())
+                words, count = "be read and computed", len(body)
+                try:
+                    kind, until = request.headers.get("content-type", ""), time.monotonic() + seconds
+                    work = self.reader.read, kind, body, until
+                    loop = asyncio.get_running_loop()
+                    read, top = await loop.run_in_executor(self.pool, *work)
+                finally:
+                    self.receiver.forget(count)
+                request.scope["zoo.images"] = len(read)
+                images = [one.stored for one in read if one.stored is not None]
+                if not images:
+                    raise Refused(422, read[0].reason, "")
+                rows = iter(await asyncio.wrap_future(self.batches.submit(images)))
+        except TimeoutError:
+            again = words != "arrive"
+            status = 503 if again else 408
+            what = f"the request did not {words} within {seconds:g} seconds"
+            raise Refused(status, what, "send fewer or smaller images", again) from None
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
+        predictions: list[dict[str, Any]] = []
+        for one in read:
+            row = next(rows) if one.stored is not None else one.reason
+            if isinstance(row, str | zoo.ZooError):
+                predictions.append({"image": one.name, "error": str(row)})
+                continue
+            answer, words_ = self.asked.said(row, top)
+            predictions.append({"image": one.name, **answer, "words": words_})
+        if all("error" in one for one in predictions):
+            raise Refused(500, predictions[0]["error"])
+        self.served += len(predictions)
+        took = round(1000 * (time.perf_counter() - begun), 1)
+        found = {"model": self.title, "predictions": predictions, "milliseconds": took}
+        return JSONResponse(found)
+
+    async def health(self, request: Request) -> Response:
+        """GET /health: whether it takes requests."""
+        found = {
+            "status": "stopping" if self.stopping else "ok",
+            "model": self.title,
+            "under_way": self.under_way,
+            "images_served": self.served,
+            "batch": self.batches.most,
+        }
+        return JSONResponse(found, 503 if self.stopping else 200)
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(self.api)
+
+    async def docs(self, request: Request) -> Response:
+        return HTMLResponse(pages.docs(self))
+
+    async def start(self, request: Request) -> Response:
+        return HTMLResponse(pages.start(self))
+
+
+def application(service: Service, names: frozenset[str], token: str) -> ASGIApp:
+    """Everything, inside the guard."""
+    routes = [
+        Route("/", service.start),
+        Route("/predict", service.predict, methods=["POST"]),
+        Route("/health", service.health),
+        Route("/openapi.json", service.openapi),
+        Route("/docs", service.docs),
+        Route("/static/{name}", pages.static),
+    ]
+    handlers = {Refused: _refused, HTTPException: _unknown, Exception: _failed}
+    inner = Starlette(routes=routes, exception_handlers=handlers)
+    return Guard(inner, names, token, service.limits.seconds)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return refusal(error)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    hint = "the page /docs lists what there is"
+    return JSONResponse({"error": error.detail, "hint": hint}, error.status_code, error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A fault of ours, or of a plugin: it is in the log, and the server goes on."""
+    log.error("%s: %s", request.url.path, kit.describe(error), exc_info=error)
+    return JSONResponse({"error": "the server made a mistake, which is in its log"}, 500)
