@@ -1,0 +1,1 @@
+"""The models of Zoo in a browser."""

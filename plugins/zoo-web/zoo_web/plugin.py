@@ -1,0 +1,17 @@
+"""What zoo-web contributes: commands, whose code is imported when somebody uses them."""
+
+import zoo
+
+ZOO_API = 1
+
+
+@zoo.hookimpl
+def zoo_commands() -> list[zoo.CommandEntry]:
+    return [
+        zoo.CommandEntry(
+            name="gallery",
+            target="zoo_web.command:gallery_command",
+            help="Write a site of all trained models, which compute in the browser.",
+            functions=("zoo_web.gallery:gallery",),
+        )
+    ]
