@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from zoo_core.use.load import as_input as as_input
     from zoo_core.use.load import capability as capability
     from zoo_core.use.load import loaded as loaded
+    from zoo_core.use.predict import Answering as Answering
     from zoo_core.use.predict import named_images as named_images
     from zoo_core.use.predict import opened as opened
     from zoo_core.weights.repository import HuggingFace as HuggingFace

@@ -13,5 +13,11 @@ def zoo_commands() -> list[zoo.CommandEntry]:
             target="zoo_web.command:gallery_command",
             help="Write a site of all trained models, which compute in the browser.",
             functions=("zoo_web.gallery:gallery",),
-        )
+        ),
+        zoo.CommandEntry(
+            name="serve",
+            target="zoo_web.server.command:serve_command",
+            help="Answer about images over HTTP, with a page to try it.",
+            functions=("zoo_web.server.run:serve",),
+        ),
     ]

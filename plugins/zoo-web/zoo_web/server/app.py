@@ -21,21 +21,24 @@ from zoo_web.server.batches import Batches
 from zoo_web.server.guard import Guard, log, refusal
 from zoo_web.server.intake import Reader, Receiver
 from zoo_web.server.limits import Limits, Refused
-from zoo_web.server.openapi import document
+from zoo_web.server.openapi import describe
+
+THREADS = 2  # that read and decode; the memory of a server is bounded by them
 
 
 class Service:
     """What all requests share: the model, the threads, and how much is under way."""
 
     def __init__(
-        self, asked: kit.Answering, title: str, batches: Batches, limits: Limits, threads: int
+        self, asked: kit.Answering, title: str, batches: Batches, limits: Limits, token: bool
     ) -> None:
         self.asked, self.title, self.batches, self.limits = asked, title, batches, limits
+        self.token = token  # whether there is one
         self.receiver, self.reader = Receiver(limits), Reader(asked.read, limits)
-        self.pool = ThreadPoolExecutor(threads, "zoo serve decodes")
+        self.pool = ThreadPoolExecutor(THREADS, "zoo serve decodes")
         self.under_way = self.served = 0
         self.stopping = False
-        self.api = document(self)
+        self.api = describe(title, asked.answers.targets, limits, token)
 
     async def predict(self, request: Request) -> Response:
         """POST /predict: what the model says of each image."""
@@ -104,7 +107,7 @@ class Service:
         return JSONResponse(self.api)
 
     async def docs(self, request: Request) -> Response:
-        return HTMLResponse(pages.docs(self))
+        return HTMLResponse(pages.docs(self, str(request.base_url).rstrip("/")))
 
     async def start(self, request: Request) -> Response:
         return HTMLResponse(pages.start(self))

@@ -24,7 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import zoo
 from zoo import kit
+from zoo_web import pages
 from zoo_web.server.limits import Refused
+
+POLICY = "; ".join(f"{name} {what}" for name, what in pages.POLICY.items())
 
 TOKEN = "ZOO_SERVE_TOKEN"
 LEAST = 16  # letters of a token
@@ -35,12 +38,8 @@ HEADERS = {  # of every answer
     b"x-frame-options": b"DENY",
     b"referrer-policy": b"no-referrer",
     b"cross-origin-resource-policy": b"same-origin",
-    # Nothing from elsewhere, and no request to elsewhere.
-    b"content-security-policy": (
-        b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
-        b"media-src 'self' blob: mediastream:; frame-ancestors 'none'; base-uri 'none'; "
-        b"form-action 'self'"
-    ),
+    b"content-security-policy": f"{POLICY}; frame-ancestors 'none'".encode(),
+    b"cache-control": b"no-store",
 }
 log = logging.getLogger("zoo.serve")
 
