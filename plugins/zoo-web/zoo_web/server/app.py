@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,12 +18,13 @@ from starlette.types import ASGIApp
 import zoo
 from zoo import kit
 from zoo_web.server import pages
-from zoo_web.server.batches import Batches
+from zoo_web.server.batches import Batches, Rows
 from zoo_web.server.guard import Guard, log, refusal
-from zoo_web.server.intake import Reader, Receiver
+from zoo_web.server.intake import Read, Reader, Receiver
 from zoo_web.server.limits import Limits, Refused
 from zoo_web.server.openapi import describe
 
+RECEIVE = 0.8  # of the time of a request, for its bytes
 THREADS = 2  # that read and decode; the memory of a server is bounded by them
 
 
@@ -46,51 +48,57 @@ class Service:
             why = "it is stopping" if self.stopping else f"{self.under_way:,} requests wait"
             raise Refused(503, f"the server takes no request now: {why}", "try again", again=True)
         self.under_way += 1
-        try:
-            return await self._predicted(request)
-        finally:
-            self.under_way -= 1
-
-    async def _predicted(self, request: Request) -> Response:
-        begun, seconds, words = time.perf_counter(), self.limits.seconds, "arrive"
+        begun, seconds = time.monotonic(), self.limits.seconds
         try:
             async with asyncio.timeout(seconds):
-                length = request.headers.get("content-length", "")
-                body = await self.receiver.receive(length, request.stream())
-                words, count = "be read and computed", len(body)
-                try:
-                    kind, until = request.headers.get("content-type", ""), time.monotonic() + seconds
-                    work = self.reader.read, kind, body, until
-                    loop = asyncio.get_running_loop()
-                    read, top = await loop.run_in_executor(self.pool, *work)
-                finally:
-                    self.receiver.forget(count)
+                read, top = await self._read(request, begun + seconds)
                 request.scope["zoo.images"] = len(read)
                 images = [one.stored for one in read if one.stored is not None]
                 if not images:
-                    raise Refused(422, read[0].reason, "")
-                rows = iter(await asyncio.wrap_future(self.batches.submit(images)))
+                    raise Refused(422, read[0].reason)
+                rows: Rows = await asyncio.wrap_future(self.batches.submit(images))
         except TimeoutError:
-            again = words != "arrive"
-            status = 503 if again else 408
-            what = f"the request did not {words} within {seconds:g} seconds"
-            raise Refused(status, what, "send fewer or smaller images", again) from None
+            what = f"there was no answer within {seconds:g} seconds"
+            raise Refused(503, what, "send fewer or smaller images", again=True) from None
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        predictions: list[dict[str, Any]] = []
+        finally:
+            self.under_way -= 1
+        found = self._said(read, rows, top)
+        self.served += len(found)
+        took = round(1000 * (time.monotonic() - begun), 1)
+        return JSONResponse({"model": self.title, "predictions": found, "milliseconds": took})
+
+    async def _read(self, request: Request, until: float) -> tuple[list[Read], int]:
+        """The images of a request, and `top`. Whoever sends slowly leaves no time to compute."""
+        headers, seconds = request.headers, RECEIVE * self.limits.seconds
+        try:
+            async with asyncio.timeout(seconds):
+                length = headers.get("content-length", "")
+                body = await self.receiver.receive(length, request.stream())
+        except TimeoutError:
+            raise Refused(408, f"the request did not arrive within {seconds:g} seconds") from None
+        count = len(body)
+        try:
+            work = partial(self.reader.read, headers.get("content-type", ""), body, until)
+            return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+        finally:
+            self.receiver.forget(count)
+
+    def _said(self, read: Sequence[Read], rows: Rows, top: int) -> list[dict[str, Any]]:
+        """The answer for each image, in the words of `zoo predict`."""
+        found: list[dict[str, Any]] = []
+        left = iter(rows)
         for one in read:
-            row = next(rows) if one.stored is not None else one.reason
-            if isinstance(row, str | zoo.ZooError):
-                predictions.append({"image": one.name, "error": str(row)})
-                continue
-            answer, words_ = self.asked.said(row, top)
-            predictions.append({"image": one.name, **answer, "words": words_})
-        if all("error" in one for one in predictions):
-            raise Refused(500, predictions[0]["error"])
-        self.served += len(predictions)
-        took = round(1000 * (time.perf_counter() - begun), 1)
-        found = {"model": self.title, "predictions": predictions, "milliseconds": took}
-        return JSONResponse(found)
+            row = zoo.DataError(one.reason) if one.stored is None else next(left)
+            if isinstance(row, zoo.ZooError):
+                found.append({"image": one.name, "error": str(row)})
+            else:
+                answer, words = self.asked.said(row, top)
+                found.append({"image": one.name, **answer, "words": words})
+        if all("error" in one for one in found):
+            raise Refused(500, found[0]["error"])
+        return found
 
     async def health(self, request: Request) -> Response:
         """GET /health: whether it takes requests."""

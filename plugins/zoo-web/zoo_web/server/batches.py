@@ -16,6 +16,7 @@ import numpy as np
 import zoo
 from zoo import kit
 
+Rows = list[np.ndarray | zoo.ZooError]
 Compute = Callable[[Sequence[np.ndarray]], np.ndarray]
 LARGEST = 64  # images of a batch: more gains nothing, and those behind it wait longer
 PATIENCE = 0.25  # seconds of a batch after which no larger one is tried: others wait behind it
@@ -25,9 +26,10 @@ class Job:
     """The images of one request, and their rows as they come."""
 
     def __init__(self, images: Sequence[np.ndarray]) -> None:
-        self.images, self.rows = images, list[np.ndarray | zoo.ZooError]()
+        self.images = images
+        self.rows: Rows = []
         self.begun = 0  # images that were taken
-        self.answer = Future[list[np.ndarray | zoo.ZooError]]()
+        self.answer: Future[Rows] = Future()
 
 
 class Batches:
@@ -41,7 +43,7 @@ class Batches:
         self._thread = threading.Thread(target=self._work, name="zoo serve", daemon=True)
         self._thread.start()
 
-    def submit(self, images: Sequence[np.ndarray]) -> Future[list[np.ndarray | zoo.ZooError]]:
+    def submit(self, images: Sequence[np.ndarray]) -> Future[Rows]:
         """A row for each image, or the reason why it has none."""
         job = Job(images)
         with self._changed:
@@ -68,7 +70,8 @@ class Batches:
 
     def _take(self) -> list[tuple[Job, slice]]:
         """Some images of the jobs that have waited longest; none at the end."""
-        taken, free = list[tuple[Job, slice]](), self.most
+        taken: list[tuple[Job, slice]] = []
+        free = self.most
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ended)
             while self._waiting and free:
@@ -85,14 +88,15 @@ class Batches:
                     self._waiting.popleft()
         return taken
 
-    def _rows(self, images: Sequence[np.ndarray]) -> list[np.ndarray | zoo.ZooError]:
+    def _rows(self, images: Sequence[np.ndarray]) -> Rows:
         """Where a batch fails, each of its images alone: one must not spoil the others."""
         try:
             return list(self._compute(images))
         except Exception as error:  # a model may be a plugin's code, and raise anything
             if len(images) == 1:
-                known = isinstance(error, zoo.ZooError)
-                return [error if known else zoo.ZooError(kit.describe(error))]
+                if isinstance(error, zoo.ZooError):
+                    return [error]
+                return [zoo.ZooError(kit.describe(error))]
         return [row for image in images for row in self._rows([image])]
 
 

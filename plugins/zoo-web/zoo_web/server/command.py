@@ -60,8 +60,7 @@ def serve_command(
     limits = Limits(most_bytes, most_pixels, most_images, most_waiting, most_seconds)
     token = read_token(token_file)
     server = Server(run, port, host, token, allow_hosts, limits, batch or 0, device, runs)
-    click.echo(f"Serving {run} at {server.url}")
-    click.get_text_stream("stdout").flush()
+    print(f"Serving {run} at {server.url}", flush=True)  # a program that started it waits for this
     most = server.service.batches.most
     kit.say(f"Computing up to {most} images together; Ctrl-C stops the server")
     if token:

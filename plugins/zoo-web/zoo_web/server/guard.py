@@ -14,8 +14,8 @@ import os
 import stat
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -30,6 +30,7 @@ from zoo_web.server.limits import Refused
 POLICY = "; ".join(f"{name} {what}" for name, what in pages.POLICY.items())
 
 TOKEN = "ZOO_SERVE_TOKEN"
+LINGER = 1.0  # seconds for the rest of a body that is refused
 LEAST = 16  # letters of a token
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 ASKED = ("/predict",)  # what needs the token; the other addresses tell names, and compute nothing
@@ -54,31 +55,44 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        start, status = time.perf_counter(), 0
+        headers, start, status = Headers(scope=scope), time.perf_counter(), 0
+        whole = "content-length" not in headers and "transfer-encoding" not in headers
+
+        async def received() -> Message:
+            nonlocal whole
+            message = await receive()
+            whole = not message.get("more_body", False)
+            return message
 
         async def answered(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *HEADERS.items()]
+                # An answer before the end of the body is lost to many clients.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER):
+                        while not whole:
+                            await received()
             await send(message)
 
         try:
-            self._check(scope["path"], Headers(scope=scope))
+            self._check(scope["path"], headers)
             # Not only of the answer: who reads it too slowly is let go, too.
             async with asyncio.timeout(2 * self.seconds):
-                await self.app(scope, receive, answered)
+                await self.app(scope, received, answered)
         except Refused as error:
-            await refusal(error)(scope, receive, answered)
+            await refusal(error)(scope, received, answered)
         except TimeoutError:
             if status:
                 raise
-            await refusal(Refused(503, "there was no answer in time"))(scope, receive, answered)
+            await refusal(Refused(503, "there was no answer in time"))(scope, received, answered)
         finally:
             took, images = 1000 * (time.perf_counter() - start), scope.get("zoo.images")
             told = f", {images} image{'s' * (images != 1)}" if images else ""
             level = logging.INFO if scope["path"] in ASKED or status >= 400 else logging.DEBUG
-            where = f"{scope['method']} {scope['path']}"[:200]
+            # As it was sent: percent signs, and nothing that moves a cursor.
+            where = f"{scope['method']} {scope['raw_path'].decode('latin-1')}"[:200]
             log.log(level, "%s: %d%s, %.0f ms", where, status, told, took)
 
     def _check(self, path: str, headers: Mapping[str, str]) -> None:
@@ -146,5 +160,3 @@ def checked(token: str, where: str) -> str:
         need = f"at least {LEAST} letters, digits or signs of ASCII on one line"
         raise zoo.UsageError(f"the token in {where} cannot be used: it needs {need}")
     return token
-
-

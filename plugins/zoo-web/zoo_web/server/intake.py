@@ -6,7 +6,6 @@ the header of an image is checked before it is decoded.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import time
 from collections.abc import AsyncIterator, Callable
@@ -27,9 +26,8 @@ JSON, FORM = "application/json", "multipart/form-data"
 FIELD, NAME = "image", 300  # of a form; letters of a file name that are told again
 STEP = 1 << 20  # bytes of a form that are copied at a time
 LARGE = 4_000_000  # pixels; of larger images only one is decoded at a time
-MOST_SCANS = 200  # of a JPEG: each goes over all pixels, and costs a sender ten bytes
+MOST_SCANS = 50  # of a JPEG: each goes over all pixels, and costs a sender ten bytes
 SCAN = b"\xff\xda"
-LINGER = 1.0  # seconds for the rest of a body that is refused, so that its sender reads why
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,26 +74,13 @@ class Receiver:
                     raise too_large
                 if self.held > self.limits.held:
                     raise Refused(503, "too many bytes wait to be read", "try again", again=True)
-        except BaseException as error:
+        except BaseException:
             self.forget(len(body))
-            body.clear()
-            if isinstance(error, Refused):
-                await drain(stream)
             raise
         return body
 
     def forget(self, count: int) -> None:
         self.held -= count
-
-
-async def drain(stream: AsyncIterator[bytes]) -> None:
-    """Let the rest of a body pass for a moment: an answer before its end is lost to many clients."""
-    try:
-        async with asyncio.timeout(LINGER):
-            async for _ in stream:
-                pass
-    except (TimeoutError, RuntimeError):  # or it was read before
-        pass
 
 
 def parse(kind: str, body: bytes | bytearray, limits: Limits) -> Given:
@@ -149,7 +134,7 @@ def parse_form(kind: str, body: bytes | bytearray, limits: Limits) -> Given:
     try:
         # All parts stay in memory: the body is there already, and is small enough.
         parser = create_form_parser(
-            {"Content-Type": kind.encode("latin-1", "replace")},  # type: ignore[arg-type]
+            {"Content-Type": kind.encode("latin-1", "replace")},
             on_field,
             on_file,
             config={"MAX_MEMORY_FILE_SIZE": limits.bytes + 1},
@@ -173,14 +158,14 @@ class Reader:
         self._large = Lock()
 
     def read(self, kind: str, body: bytearray, until: float) -> tuple[list[Read], int]:
-        """All images of a body, and `top`. until: by time.monotonic(), nobody waits afterwards."""
+        """All images of a body, and `top`. until: by time.monotonic()."""
         given, pixels = parse(kind, body, self._limits), 0
         body.clear()  # the images are copies
         found = []
         for place, (name, data) in enumerate(given.images):
             given.images[place] = name, b""
             if time.monotonic() > until:
-                break
+                raise TimeoutError  # nobody waits any more
             try:
                 size = self._size(name, data)
                 pixels += size

@@ -54,8 +54,9 @@ def docs(service: Service, here: str) -> str:
                 }
             )
     title = f"{service.title}: how to ask"
-    given = {"operations": operations, "token": service.token, "here": here}
-    return page("serve_docs.html", title=title, **given)
+    return page(
+        "serve_docs.html", title=title, operations=operations, token=service.token, here=here
+    )
 
 
 def _fields(schema: dict[str, Any]) -> list[tuple[str, str]]:
@@ -92,5 +93,7 @@ async def static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in FILES:
         raise HTTPException(404)
-    kind = {"js": "text/javascript", "css": "text/css"}.get(name.rpartition(".")[2], "image/svg+xml")
+    kind = {"js": "text/javascript", "css": "text/css"}.get(
+        name.rpartition(".")[2], "image/svg+xml"
+    )
     return FileResponse(STATIC / name, media_type=kind)
