@@ -31,6 +31,7 @@ POLICY = "; ".join(f"{name} {what}" for name, what in pages.POLICY.items())
 
 TOKEN = "ZOO_SERVE_TOKEN"
 LINGER = 1.0  # seconds for the rest of a body that is refused
+SLACK = 10.0  # seconds more, for an answer to be read
 LEAST = 16  # letters of a token
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 ASKED = ("/predict",)  # what needs the token; the other addresses tell names, and compute nothing
@@ -79,7 +80,7 @@ class Guard:
         try:
             self._check(scope["path"], headers)
             # Not only of the answer: who reads it too slowly is let go, too.
-            async with asyncio.timeout(2 * self.seconds):
+            async with asyncio.timeout(self.seconds + SLACK):
                 await self.app(scope, received, answered)
         except Refused as error:
             await refusal(error)(scope, received, answered)
@@ -157,6 +158,6 @@ def read_token(file: Path | None) -> str:
 
 def checked(token: str, where: str) -> str:
     if len(token) < LEAST or not token.isascii() or not token.isprintable() or " " in token:
-        need = f"at least {LEAST} letters, digits or signs of ASCII on one line"
+        need = f"at least {LEAST} letters, digits or signs of ASCII, without spaces"
         raise zoo.UsageError(f"the token in {where} cannot be used: it needs {need}")
     return token
