@@ -247,7 +247,7 @@ def test_what_cannot_be_served_is_one_sentence(options, words, tmp_path, monkeyp
 
 def test_a_model_that_answers_nothing_is_one_sentence():
     with pytest.raises(zoo.UsageError, match="answers nothing about an image"):
-        zoo.serve("dcgan", port=0)
+        zoo.serve(zoo.load("dcgan", pretrained=False), port=0)
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
