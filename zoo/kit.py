@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
+    from zoo_core.io.console import figure as figure
     from zoo_core.io.console import label as label
     from zoo_core.io.console import progress as progress
     from zoo_core.io.console import say as say
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from zoo_core.report.write import chosen_images as chosen_images
     from zoo_core.report.write import measured_split as measured_split
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
+    from zoo_core.runs.predictions import intervals as intervals
     from zoo_core.runs.predictions import reliability as reliability
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
@@ -95,6 +97,8 @@ if TYPE_CHECKING:
     from zoo_core.use.predict import Answering as Answering
     from zoo_core.use.predict import named_images as named_images
     from zoo_core.use.predict import opened as opened
+    from zoo_core.weights.listing import published as published
+    from zoo_core.weights.references import locate as locate
     from zoo_core.weights.repository import HuggingFace as HuggingFace
 
 __getattr__, __dir__, __all__ = lazy(globals())

@@ -1,6 +1,6 @@
 // The box: a person drops, pastes, chooses or photographs an image, and models answer side by side.
 //
-//   classifyBox(element, [{title: "cnn", runner, chosen: true}])
+//   classifyBox(element, [{title: "cnn", runner, chosen: true, group: "cifar10"}])
 //
 // A runner computes the answer, in the page (onnx.js) or on a server:
 //   runner.classify(imageBytes) -> {classes, probabilities, milliseconds, seen, words}
@@ -98,14 +98,22 @@ function build(element, models) {
   if (models.length > 1) {
     const choice = make("fieldset", { class: "models" });
     choice.append(make("legend", {}, "Models that answer"));
+    const groups = new Map();
     models.forEach((model, place) => {
+      const name = model.group || "";
+      if (!groups.has(name)) {
+        const group = make("div", { class: "group" });
+        if (name) group.append(make("span", { class: "quiet" }, name));
+        groups.set(name, group);
+        choice.append(group);
+      }
       const label = make("label");
       boxes[place] = make("input", { type: "checkbox" });
       boxes[place].checked = Boolean(model.chosen);
       boxes[place].addEventListener("change", () => box.onchoice(place));
       label.append(boxes[place], ` ${model.title} `);
       if (model.runner.cost) label.append(make("span", { class: "quiet" }, model.runner.cost));
-      choice.append(label);
+      groups.get(name).append(label);
     });
     element.append(choice);
   } else if (models.length && models[0].runner.cost) {

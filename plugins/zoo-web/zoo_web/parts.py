@@ -1,0 +1,47 @@
+"""What is computed for a page once, and kept: a folder of files for each part of each model.
+
+A part is named by all that decides it, so that another version of a model or of the zoo makes it
+anew. A part that was interrupted leaves its folder `making`, and goes on there the next time.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo import kit
+
+FORMAT = 1  # raised where the content of parts changes
+ANSWER = "answer.json"
+
+
+class Parts:
+    """The parts of one model. Each has a document, and perhaps files beside it."""
+
+    def __init__(self, key: Mapping[str, Any]) -> None:
+        self.folder = kit.cache_dir("web") / kit.document_digest({**key, "format": FORMAT})[:32]
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def known(self, name: str) -> dict[str, Any] | None:
+        """The document of a part that was made before."""
+        try:
+            return dict(kit.read_document(self.path(name) / ANSWER, FORMAT))
+        except FileNotFoundError:
+            return None
+
+    def part(self, name: str, make: Callable[[Path], Mapping[str, Any]]) -> dict[str, Any]:
+        """The document of a part; make(folder) computes it, with files for the folder."""
+        with kit.locked(self.folder / name):
+            if (found := self.known(name)) is not None:
+                return found
+            making = self.folder / f"{name}.making"
+            making.mkdir(parents=True, exist_ok=True)
+            document = {**make(making), "format": FORMAT}
+            kit.write_document(making / ANSWER, document)
+            shutil.rmtree(self.path(name), ignore_errors=True)
+            making.rename(self.path(name))
+            return document
