@@ -77,9 +77,10 @@ def draw(chart: Chart) -> Markup:
     }
     label = f"{chart.title}: {chart.y} by {chart.x}"
     return Markup(
-        '<figure class="chart" data-chart="{data}"><figcaption>{title}</figcaption>'
-        '<svg viewBox="0 0 {width} {height}" role="img" tabindex="0" aria-label="{label}">{inside}'
-        '<path class="cross" d=""/><circle class="mark" r="5" cx="-9" cy="-9"/></svg>'
+        '<figure class="chart" data-chart="{data}"><figcaption><b>{title}</b></figcaption>'
+        '<svg class="plot" viewBox="0 0 {width} {height}" role="img" tabindex="0" '
+        'aria-label="{label}">{inside}<path class="cross" d=""/>'
+        '<circle class="mark" r="5" cx="-9" cy="-9"/></svg>'
         '<p class="readout" role="status"></p></figure>'
     ).format(
         data=json.dumps(data), title=chart.title, width=WIDTH, height=HEIGHT, label=label,

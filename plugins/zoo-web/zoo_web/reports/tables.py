@@ -9,6 +9,7 @@ from typing import Any
 
 from zoo import kit
 
+TIME = re.compile(r"(\d+(?:\.\d+)?) (h|min|s)\b")  # 2 min 05 s
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
 
@@ -40,9 +41,11 @@ def cell(value: Any) -> Cell:
         return Cell("")
     if isinstance(value, bool | str):
         words = kit.visible(str(value))
+        if (times := TIME.findall(words)) and not TIME.sub("", words).strip():
+            return Cell(words, sum(float(n) * SCALE.get(unit, 1) for n, unit in times))
         found = NUMBER.match(words)
         number = float(found[0].replace(",", "")) if found else None
-        return Cell(words, SCALE.get(words.rpartition(" ")[2], 1) * number if number else number)
+        return Cell(words, number and SCALE.get(words.rpartition(" ")[2], 1) * number)
     return Cell(f"{value:,}" if isinstance(value, int) else f"{value:.5g}", float(value))
 
 
