@@ -13,6 +13,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from zoo_web.plots import amount, even, powers
+
 WIDTH, HEIGHT = 420, 260
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 36
 COLOURS = 8  # classes c0 to c7
@@ -41,7 +43,7 @@ class Chart:
     y: str
     series: Sequence[Series]
     dots: bool = False
-    x_unit: str = ""  # "%", "s" or ""
+    x_unit: str = ""  # "%", "s", "count" or ""
     y_unit: str = ""
     whole: bool = False  # x has whole numbers only
     diagonal: bool = False  # a line where x and y are equal
@@ -118,16 +120,9 @@ class Axis:
     def ticks(self, whole: bool) -> list[float]:
         """About five round values."""
         if self.logarithmic:
-            first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-            every = [n * 10.0**power for power in range(first, last + 1) for n in (1, 3)]
-            inside = [tick for tick in every if self.low <= tick <= self.high]
-            return inside[:: max(1, len(inside) // 5)]
-        raw = (self.high - self.low) / 4
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(power * n for n in (1, 2, 5, 10) if power * n >= raw)
-        step = max(1.0, step) if whole else step
-        first = math.ceil(self.low / step)
-        return [n * step for n in range(first, math.floor(self.high / step) + 1)]
+            return powers(math.log10(self.low), math.log10(self.high))
+        found = even(self.low, self.high)
+        return [tick for tick in found if tick == int(tick)] if whole else found
 
 
 def _grid(chart: Chart, across: Axis, up: Axis) -> Iterable[str]:
@@ -189,6 +184,8 @@ def text(value: float, unit: str = "", exact: bool = False) -> str:
         return f"{100 * value:.2f} %" if exact else f"{100 * value:.4g} %"
     if unit == "s":
         return duration(value)
+    if unit == "count":
+        return f"{value:,.0f}" if exact else amount(value)
     return f"{value:.5g}" if exact else f"{value:.4g}"
 
 

@@ -213,4 +213,6 @@ def _same(facts: kit.Facts) -> dict[str, str]:
     if weights:
         rows[weights["file"]] = f"sha256 {weights['sha256']}"
     environment = (document.get("environment") or {}).items()
-    return rows | {key: str(value) for key, value in environment if key not in HARDWARE}
+    told = {k: " ".join(map(str, v)) if isinstance(v, list | tuple) else str(v)
+            for k, v in environment if k not in HARDWARE}  # fmt: skip
+    return rows | told

@@ -30,6 +30,8 @@ function chart(figure) {
     cross.setAttribute("d", "");
     mark.setAttribute("cx", -9);
     show(places.length - 1, false);
+    // A legend: of lines their last values stand there already.
+    if (dots && series.length > 1) readout.replaceChildren(...series.map((one) => part(`swatch c${one.colour}`, one.name)));
   };
 
   svg.addEventListener("pointermove", (event) => {
@@ -50,7 +52,7 @@ function chart(figure) {
     event.preventDefault();
     show(goal, true);
   });
-  show(now, false);
+  hide();
 }
 
 function columns(series) {
