@@ -28,6 +28,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
         "features": "zoo-frozen",
+        "gallery": "zoo-web",
         "generate": "zoo-generate",
         **dict.fromkeys(("gallery", "serve", "report_html", "compare_html"), "zoo-web"),
     },

@@ -32,7 +32,7 @@ def wanted(subject: Subject) -> list[str]:
 def compute(subject: Subject, only: list[str] | None = None) -> Computed:
     """Make what is missing. What fails is told on the page, and tried again the next time."""
     maker, found = Maker(subject), Computed()
-    parts = Parts(subject.key())
+    parts = Parts(subject.key(), MAKERS)
     for name in wanted(subject) if only is None else only:
         make: Callable[[Path], Mapping[str, Any]] = getattr(maker, name)
         try:
@@ -55,6 +55,7 @@ WORDS = {
     "explained": "explaining a few answers",
     "walk": "drawing samples",
 }
+MAKERS = {"onnx": "exported", "measured": "measured", "explained": "drawn", "walk": "drawn"}
 
 
 class Maker:

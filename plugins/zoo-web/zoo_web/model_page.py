@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import zoo
 from zoo import kit
 from zoo_web import plots, vendoring
 from zoo_web.computed import Computed
@@ -73,11 +74,10 @@ def box_data(one: Subject, made: Computed, root: str) -> list[dict[str, Any]]:
 
 def runtime(root: str) -> dict[str, str]:
     """Where onnxruntime is in the site, and what it must hash to."""
-    script, program = vendoring.FILES.values()
-    path = vendoring.VENDOR / program
+    path = vendoring.VENDOR / vendoring.PROGRAM
     return {
-        "script": f"{root}vendor/{script}",
-        "program": f"{root}vendor/{program}",
+        "script": f"{root}vendor/{vendoring.SCRIPT}",
+        "program": f"{root}vendor/{vendoring.PROGRAM}",
         "sha256": kit.file_digest(path),
         "size": kit.size(path.stat().st_size),
     }
@@ -113,11 +113,21 @@ def figures(measured: Mapping[str, Any] | None) -> list[dict[str, str]]:
         return []
     rows = []
     for name, value in measured["figures"].items():
-        ends, shown = measured["intervals"].get(name), kit.figure(name, value)
-        scale, digits = (100, 2) if shown.endswith("%") else (1, 4)
-        interval = " to ".join(f"{scale * end:.{digits}f}" for end in ends) if ends else ""
-        rows.append({"label": kit.label(name), "value": shown, "interval": interval})
+        ends, text = measured["intervals"].get(name), figure(name, value)
+        interval = " to ".join(figure(name, end).removesuffix(" %") for end in ends or ())
+        rows.append({"label": label(name), "value": text, "interval": interval})
     return rows
+
+
+def label(name: str) -> str:
+    """`test_top5` as people read it."""
+    return name.replace("top5", "top-5_accuracy").replace("_", " ")
+
+
+def figure(name: str, value: float) -> str:
+    """The value of a figure, in percent where that is its unit."""
+    known = zoo.ClassAnswers.figures.get(name.removeprefix("test_"))
+    return f"{100 * value:.2f} %" if known and known.unit == "%" else f"{value:.4f}"
 
 
 def matrix(measured: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -176,10 +186,10 @@ def training(one: Subject) -> list[str]:
 def use(one: Subject) -> str:
     lines = [f"pip install {one.located.distribution}"] if one.located.distribution else []
     if one.classifies:
-        lines.append(f"zoo predict {one.reference} image.jpg")
+        lines.append(f"zoo predict {one.typed} image.jpg")
     if one.draws:
-        lines.append(f"zoo generate {one.reference}")
-    return "\n".join([*lines, f"python -c \"import zoo; zoo.load('{one.reference}')\""])
+        lines.append(f"zoo generate {one.typed}")
+    return "\n".join([*lines, f"python -c \"import zoo; zoo.load('{one.typed}')\""])
 
 
 def card(one: Subject) -> list[tuple[str, str]]:
@@ -188,8 +198,8 @@ def card(one: Subject) -> list[tuple[str, str]]:
     names = ", ".join(place.classes[:MOST_TOLD]) + ", ..." * (len(place.classes) > MOST_TOLD)
     result = one.training.get("recipe_name")
     options = ", ".join(f"{name} {value}" for name, value in place.config.items())
-    recipe = ", ".join(f"{n} {shown(v)}" for n, v in one.recipe.items() if not isinstance(v, dict))
-    published = ", ".join(f"{kit.label(n)} {kit.figure(n, v)}" for n, v in place.metrics.items())
+    recipe = ", ".join(f"{n} {shown(v)}" for n, v in one.recipe.items() if told(n, v))
+    published = ", ".join(f"{label(n)} {figure(n, v)}" for n, v in place.metrics.items())
     rows = [
         ("model", place.model),
         ("package", f"{provider.distribution} {provider.version}" if provider else ""),
@@ -198,12 +208,18 @@ def card(one: Subject) -> list[tuple[str, str]]:
         ("recipe", f"{result}: {recipe}" if result else recipe),
         ("figures as published", published),
         ("license of the weights", one.license),
-        ("from", place.source),
+        ("from", "" if place.run else place.source),
         ("size of the weights", kit.size(place.bytes) if place.bytes else ""),
         ("sha256", place.sha256),
         ("reference", one.entry.reference),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def told(name: str, value: Any) -> bool:
+    """Whether a setting says anything; `init` may be a path on somebody's disk."""
+    empty = value is False or value in ("", [], (), None, 0)
+    return name != "init" and not isinstance(value, dict) and (name == "seed" or not empty)
 
 
 def shown(value: Any) -> str:

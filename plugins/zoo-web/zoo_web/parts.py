@@ -1,7 +1,8 @@
 """What is computed for a page once, and kept: a folder of files for each part of each model.
 
-A part is named by all that decides it, so that another version of a model or of the zoo makes it
-anew. A part that was interrupted leaves its folder `making`, and goes on there the next time.
+A part is named by all that decides it, the module that makes it too, so that another version of a
+model, of the zoo or of zoo-web makes it anew. A part that was interrupted leaves its folder
+`making`, and goes on there the next time.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from typing import Any
 
 from zoo import kit
 
-FORMAT = 1  # raised where the content of parts changes
+FORMAT = 1
 ANSWER = "answer.json"
 
 
 class Parts:
     """The parts of one model. Each has a document, and perhaps files beside it."""
 
-    def __init__(self, key: Mapping[str, Any]) -> None:
+    def __init__(self, key: Mapping[str, Any], makers: Mapping[str, str]) -> None:
+        """makers: the module of zoo_web that makes each part."""
         self.folder = kit.cache_dir("web") / kit.document_digest({**key, "format": FORMAT})[:32]
+        self.makers = makers
 
     def path(self, name: str) -> Path:
-        return self.folder / name
+        code = Path(__file__).with_name(f"{self.makers[name]}.py")
+        return self.folder / f"{name}-{kit.file_digest(code)[:8]}"
 
     def known(self, name: str) -> dict[str, Any] | None:
         """The document of a part that was made before."""
@@ -35,13 +39,14 @@ class Parts:
 
     def part(self, name: str, make: Callable[[Path], Mapping[str, Any]]) -> dict[str, Any]:
         """The document of a part; make(folder) computes it, with files for the folder."""
-        with kit.locked(self.folder / name):
+        path = self.path(name)
+        with kit.locked(path):
             if (found := self.known(name)) is not None:
                 return found
-            making = self.folder / f"{name}.making"
+            making = path.with_name(f"{path.name}.making")
             making.mkdir(parents=True, exist_ok=True)
             document = {**make(making), "format": FORMAT}
             kit.write_document(making / ANSWER, document)
-            shutil.rmtree(self.path(name), ignore_errors=True)
-            making.rename(self.path(name))
+            shutil.rmtree(path, ignore_errors=True)
+            making.rename(path)
             return document

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 WIDTH, HEIGHT = 460, 300
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 40
 LETTER, LINE = 6.3, 13  # of a label, in the units of the plot
 SPLITS = ("train", "validation", "test")
+Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Point:
 def panel(title: str, cost: str, points: Sequence[Point], tick: Callable[[float], str]) -> Panel:
     """Accuracy against a cost, on a logarithmic scale."""
     costs = [math.log10(point.cost) for point in points]
-    left, right = _room(min(costs), max(costs), 0.12, 0.15)
+    left, right = _room(min(costs), max(costs), 0.12, 0.4)
     ends = [end for point in points for end in point.interval]
     low, high = _room(min(ends), min(1.0, max(ends)), 0.08, 0.005)
     high = min(1.0, high)
@@ -77,7 +78,11 @@ def panel(title: str, cost: str, points: Sequence[Point], tick: Callable[[float]
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low)
 
     places = [(x(point.cost), y(point.accuracy)) for point in points]
-    labels = _labels([point.label for point in points], places)
+    bars = [
+        (at - 2, y(point.interval[1]), at + 2, y(point.interval[0]))
+        for point, (at, _) in zip(points, places, strict=True)
+    ]
+    labels = _labels([point.label for point in points], places, bars)
     dots = []
     for point, (across, up), label in zip(points, places, labels, strict=True):
         low_y, high_y = (round(y(end), 1) for end in point.interval)
@@ -94,10 +99,11 @@ def _room(low: float, high: float, share: float, least: float) -> tuple[float, f
 
 
 def _labels(
-    texts: Sequence[str], places: Sequence[tuple[float, float]]
+    texts: Sequence[str], places: Sequence[tuple[float, float]], bars: Sequence[Box]
 ) -> list[tuple[float, float, str]]:
-    """A place beside each dot where its label covers neither another label nor a dot."""
+    """A place beside each dot where its label covers neither another label, dot nor interval."""
     taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in places]
+    taken += bars
     found: list[tuple[float, float, str]] = []
     for text, (x, y) in zip(texts, places, strict=True):
         width, best = LETTER * len(text), (math.inf, (x + 9, y + 4, "start"))
@@ -116,9 +122,6 @@ def _labels(
         taken.append((left, down - LINE + 3, left + width, down + 3))
         found.append((round(at, 1), round(down, 1), anchor))
     return found
-
-
-Box = tuple[float, float, float, float]
 
 
 def _meet(one: Box, other: Box) -> bool:

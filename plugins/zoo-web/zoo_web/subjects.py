@@ -36,6 +36,11 @@ class Subject:
         return str(Path(self.reference).name)
 
     @property
+    def typed(self) -> str:
+        """What one types to use it; pages tell nobody where things are on this disk."""
+        return self.title if self.located.run else self.reference
+
+    @property
     def dataset(self) -> str:
         return Path(self.located.dataset).name
 
@@ -81,12 +86,20 @@ class Subject:
 
 def subjects(references: Sequence[str] = (), runs: Path | None = None) -> list[Subject]:
     """Those that somebody names, or everything whose plugin is installed."""
+    named = [_lasting(reference, runs) for reference in references]
     if not references:
         rows = zoo.list_weights()
-        references = [row["reference"] for row in rows if row["here"] and not row["install"]]
-    references = [_lasting(reference, runs) for reference in references]
-    slugs = unique(slug_of(Path(reference).name) for reference in references)
-    return [_subject(*both, runs) for both in zip(references, slugs, strict=True)]
+        named = [row["reference"] for row in rows if row["here"] and not row["install"]]
+    found = []
+    slugs = unique(slug_of(Path(reference).name) for reference in named)
+    for reference, slug in zip(named, slugs, strict=True):
+        try:
+            found.append(_subject(reference, slug, runs))
+        except zoo.ZooError as error:
+            if references:
+                raise
+            kit.warn(f"{reference} is left out: {error}")
+    return found
 
 
 def _subject(reference: str, slug: str, runs: Path | None) -> Subject:

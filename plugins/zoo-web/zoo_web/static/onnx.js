@@ -1,9 +1,10 @@
 // A runner for box.js that computes in the page: onnxruntime-web on the file that zoo.export made.
 //
-//   onnxRunner({file, sha256, bytes, classes, runtime: {...}})
+//   onnxRunner({title, file, sha256, size, classes}, {script, program, sha256, size})
 //
 // Nothing is loaded before the first image. What was loaded is hashed before it is used.
 
+const MOST_PIXELS = 4_000_000;
 let engine = null; // a promise: one onnxruntime for all models of the page
 
 export function onnxRunner(model, runtime) {
@@ -88,21 +89,31 @@ export async function fetched(url, sha256, what) {
   return bytes;
 }
 
-// Pixels of an image file, turned upright; RGBA.
+// Pixels of an image file, turned upright; RGBA. Large photographs are made smaller first: the
+// file computes with 8 bytes for each colour of each pixel, which telephones do not have room for.
 async function decode(imageBytes) {
+  const how = { colorSpaceConversion: "none", imageOrientation: "from-image" };
+  const blob = new Blob([imageBytes]);
   let bitmap;
   try {
-    bitmap = await createImageBitmap(new Blob([imageBytes]), {
-      colorSpaceConversion: "none",
-      imageOrientation: "from-image",
-      premultiplyAlpha: "none",
-    });
+    bitmap = await createImageBitmap(blob, how);
+    const scale = Math.sqrt(MOST_PIXELS / (bitmap.width * bitmap.height));
+    if (scale < 1) {
+      const [resizeWidth, resizeHeight] = [bitmap.width, bitmap.height].map((side) =>
+        Math.max(1, Math.floor(side * scale)),
+      );
+      bitmap.close();
+      const smaller = { ...how, resizeWidth, resizeHeight, resizeQuality: "high" };
+      bitmap = await createImageBitmap(blob, smaller);
+    }
   } catch {
     throw new Error("This browser cannot read the file as an image. Try a JPEG, PNG or WebP.");
   }
   const { width, height } = bitmap;
   const canvas = new OffscreenCanvas(width, height);
-  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
+  context.fillStyle = "white"; // behind what is transparent, as in zoo predict
+  context.fillRect(0, 0, width, height);
   context.drawImage(bitmap, 0, 0);
   bitmap.close();
   return context.getImageData(0, 0, width, height);

@@ -1,0 +1,269 @@
+"""The gallery in Chromium: what it answers, what it refuses, how it looks and is used."""
+
+import itertools
+import shutil
+
+import numpy as np
+import pytest
+from fixtures.chromium import BELOW, axe, browser, complaints, dropped, encoded, hosted, png
+from PIL import Image
+from test_shipped import DATA, fetch
+from zoo_web import computed, vendoring
+
+import zoo
+
+pytestmark = pytest.mark.slow
+SAME = 1e-3  # probabilities may differ by that much
+CLASSIFIERS = [row for row in zoo.list_weights() if "test_accuracy" in row["metrics"]]
+MANY = 1000
+
+ASK = """async ([base, model, runtime, files]) => {
+  const { onnxRunner } = await import(base + "/static/onnx.js");
+  const at = (path) => base + "/" + path;
+  const runner = onnxRunner(
+    { ...model, file: at(model.file) },
+    { ...runtime, script: at(runtime.script), program: at(runtime.program) },
+  );
+  const found = [];
+  for (const file of files) {
+    const bytes = Uint8Array.from(atob(file), (c) => c.charCodeAt(0));
+    const { probabilities, seen } = await runner.classify(bytes);
+    found.push({ probabilities: [...probabilities], seen: seen && [...seen.pixels] });
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    if missing := vendoring.missing():
+        pytest.fail(f"zoo-web was installed without npm: {', '.join(missing)} is not here")
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """All shipped classifiers and their samples; nothing is measured, which takes long."""
+    for dataset in sorted({row["dataset"] for row in CLASSIFIERS}):
+        fetch(dataset)
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_CACHE", str(DATA))
+
+        def parts(subject):
+            return ["onnx"] * subject.classifies + ["walk"] * subject.draws
+
+        patch.setattr(computed, "wanted", parts)
+        done = zoo.gallery(out=folder / "site")
+    assert not done["problems"]
+    yield folder / "site"
+
+
+@pytest.fixture
+def data(monkeypatch):
+    monkeypatch.setenv("ZOO_CACHE", str(DATA))
+
+
+@pytest.fixture
+def page(chrome):
+    """A page that records what it asks for and what goes wrong."""
+    context = chrome.new_context()
+    found = context.new_page()
+    found.asked, found.wrong = [], []
+    found.on("request", lambda request: found.asked.append(request.url))
+    found.on("pageerror", lambda error: found.wrong.append(str(error)))
+    found.on("console", lambda line: line.type == "error" and found.wrong.append(line.text))
+    yield found
+    context.close()
+
+
+def images(dataset, count):
+    split = zoo.open_dataset(dataset).test
+    rows = np.linspace(0, len(split) - 1, count).astype(int)
+    return [np.asarray(split.images[row]) for row in rows]
+
+
+def told(page, site):
+    with hosted(site) as address:
+        page.goto(f"{address}/index.html")
+        return page.evaluate("JSON.parse(document.getElementById('models').textContent)")
+
+
+@pytest.mark.parametrize("row", CLASSIFIERS, ids=lambda row: row["name"])
+def test_an_image_that_is_dropped_gets_the_answer_of_zoo_predict(row, site, page, data):
+    (image,) = images(row["dataset"], 1)
+    larger = np.asarray(Image.fromarray(np.squeeze(image)).resize((90, 61)).convert("RGB"))
+    model = zoo.load(row["reference"])
+    with hosted(site) as address:
+        page.goto(f"{address}/models/{row['reference']}.html")
+        for file in (png(image), png(larger)):
+            (said,) = dropped(page, file, 1)
+            ours = dict(zip(said["classes"], said["probabilities"], strict=True))
+            theirs = dict(zoo.predict(model, file, top=len(ours))[0].classes)
+            assert ours == pytest.approx(theirs, abs=SAME)
+        assert page.locator(".answer canvas").count() == 1  # as the network sees it
+    assert not page.wrong
+    assert all(url.startswith((address, "blob:")) for url in page.asked), page.asked
+
+
+def test_a_thousand_images_get_the_answers_of_zoo_predict(site, page, data):
+    files = [png(image) for image in images("cifar10", MANY)]
+    document = told(page, site)
+    (model,) = [one for one in document["models"] if one["title"] == "cnn.cifar10"]
+    found = []
+    with hosted(site) as address:
+        page.goto(f"{address}/index.html")
+        for part in itertools.batched(files, 100) if hasattr(itertools, "batched") else [files]:
+            given = [address, model, document["runtime"], encoded(list(part))]
+            found += [one["probabilities"] for one in page.evaluate(ASK, given)]
+    said = zoo.predict("cnn.cifar10", files, top=10)
+    theirs = [[dict(one.classes)[name] for name in model["classes"]] for one in said]
+    assert np.abs(np.array(found) - np.array(theirs)).max() < SAME
+
+
+def test_the_network_sees_what_the_page_shows(site, page, data):
+    (image,) = images("cifar10", 1)
+    document = told(page, site)
+    (model,) = [one for one in document["models"] if one["title"] == "cnn.cifar10"]
+    with hosted(site) as address:
+        page.goto(f"{address}/index.html")
+        (found,) = page.evaluate(ASK, [address, model, document["runtime"], encoded([png(image)])])
+    assert np.array_equal(np.array(found["seen"]).reshape(32, 32, 4)[:, :, :3], image)
+
+
+def test_several_models_answer_side_by_side_and_nothing_leaves_the_origin(site, page, data):
+    (image,) = images("cifar10", 1)
+    with hosted(site) as address:
+        page.goto(f"{address}/index.html")
+        before = len(page.asked)
+        assert not any(
+            url.endswith((".onnx", vendoring.PROGRAM)) for url in page.asked
+        )  # on demand
+        for title in ("cnn.cifar10", "nano_vit_p4.cifar10", "mlp.cifar10"):
+            page.get_by_role("checkbox", name=title).check()
+        said = dropped(page, png(image), 3)
+        assert {one["title"] for one in said} == {
+            "cnn.cifar10", "nano_vit_p4.cifar10", "mlp.cifar10",
+        }  # fmt: skip
+        page.get_by_role("checkbox", name="mlp.cifar10").uncheck()
+        assert page.locator(".answer").count() == 2
+    assert len(page.asked) > before
+    assert not page.wrong
+    assert all(url.startswith((address, "blob:")) for url in page.asked), page.asked
+
+
+def test_the_policy_of_the_page_stops_a_request_to_elsewhere(site, page):
+    with hosted(site) as address:
+        page.goto(f"{address}/index.html")
+        elsewhere = address.replace("127.0.0.1", "localhost")  # another origin
+        stopped = "(url) => fetch(url).then(() => 'sent', () => 'stopped')"
+        assert page.evaluate(stopped, f"{elsewhere}/index.html") == "stopped"
+        assert page.evaluate(stopped, f"{address}/index.html") == "sent"
+    assert any("Content Security Policy" in line for line in page.wrong)
+
+
+@pytest.mark.parametrize("which", ["weights", "program"])
+def test_altered_files_are_refused(which, site, page, data, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(site, copy)
+    inside = "files/cnn.cifar10/model.onnx" if which == "weights" else f"vendor/{vendoring.PROGRAM}"
+    content = bytearray((copy / inside).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / inside).write_bytes(content)
+    (image,) = images("cifar10", 1)
+    with hosted(copy) as address:
+        page.goto(f"{address}/models/cnn.cifar10.html")
+        page.locator("#box input[type=file]").first.set_input_files(
+            {"name": "image.png", "mimeType": "image/png", "buffer": png(image)}
+        )
+        page.wait_for_selector(".answer .bad", timeout=120_000)
+        assert page.locator(".answer .bad").inner_text().startswith("Refused ")
+        assert page.locator(".answer[data-answer]").count() == 0
+
+
+def test_where_browsers_cannot_hash_the_page_says_so(site, data):
+    (image,) = images("cifar10", 1)
+    with hosted(site) as address, browser("--host-resolver-rules=MAP zoo.test 127.0.0.1") as found:
+        page = found.new_page()
+        page.goto(f"{address.replace('127.0.0.1', 'zoo.test')}/models/cnn.cifar10.html")
+        page.locator("#box input[type=file]").first.set_input_files(
+            {"name": "image.png", "mimeType": "image/png", "buffer": png(image)}
+        )
+        page.wait_for_selector(".answer .bad", timeout=60_000)
+        assert "https:// addresses" in page.locator(".answer .bad").inner_text()
+
+
+def test_what_is_no_image_gets_a_sentence(site, page):
+    with hosted(site) as address:
+        page.goto(f"{address}/models/cnn.cifar10.html")
+        page.locator("#box input[type=file]").first.set_input_files(
+            {"name": "image.png", "mimeType": "image/png", "buffer": b"not an image"}
+        )
+        page.wait_for_selector(".answer .bad", timeout=120_000)
+        assert "cannot read the file as an image" in page.locator(".answer .bad").inner_text()
+
+
+def test_the_site_works_below_a_path_only(site):
+    assert BELOW
+    for path in site.rglob("*.html"):
+        assert 'href="/' not in path.read_text("utf-8")
+
+
+def test_classes_and_places_of_a_walk_can_be_chosen(site, page):
+    with hosted(site) as address:
+        page.goto(f"{address}/models/acgan.cifar10.html")
+        picture = page.locator(".walk image")
+        first = (picture.get_attribute("x"), picture.get_attribute("y"))
+        page.get_by_label("Class").select_option("frog")
+        page.get_by_label("Place on the walk").press("ArrowRight")
+        second = (picture.get_attribute("x"), picture.get_attribute("y"))
+        assert first[0] != second[0] and first[1] != second[1]
+    assert not page.wrong
+
+
+def test_the_matrix_is_read_by_keyboard(made, page):
+    with hosted(made.site) as address:
+        page.goto(f"{address}/models/{made.run.name.lower()}.html")
+        cells = page.locator(".confusion tbody td")
+        cells.first.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowDown")
+        said = page.locator("#said").inner_text()
+        names = sorted(made.names)
+        assert said.endswith(f" of 10 images of {names[1]} were called {names[1]}.")
+    assert not page.wrong
+
+
+def test_a_table_is_sorted_by_its_headings(site, page):
+    with hosted(site) as address:
+        page.goto(f"{address}/index.html")
+        page.get_by_role("button", name="parameters").click()
+        shown = page.locator("table.sortable tbody tr td:nth-child(5)").all_inner_texts()
+        numbers = [int(text.replace(",", "")) for text in shown if text]
+        assert numbers == sorted(numbers, reverse=True) and len(numbers) > 5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
+    chrome, site, made, scheme, width, data
+):
+    script = axe(DATA)
+    (image,) = images("cifar10", 1)
+    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
+    with hosted(site) as ours, hosted(made.site) as theirs:
+        for address in (
+            f"{ours}/index.html",
+            f"{ours}/models/acgan.cifar10.html",
+            f"{theirs}/models/{made.run.name.lower()}.html",
+        ):
+            context = chrome.new_context(**look)
+            page = context.new_page()
+            page.goto(address)
+            if "index" in address:
+                dropped(page, png(image), 1)
+            assert complaints(page, script) == []
+            wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert page.evaluate(wider) == 0
+            context.close()
