@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from zoo._lazy import lazy
 
 if TYPE_CHECKING:
+    from zoo_core.api import facts_of as facts_of
     from zoo_core.cli.options import PATH as PATH
     from zoo_core.cli.options import data_options as data_options
     from zoo_core.cli.options import dataset_argument as dataset_argument
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import group as group
     from zoo_core.cli.output import print_fields as print_fields
     from zoo_core.cli.output import print_table as print_table
+    from zoo_core.cli.runs import comparison_table as comparison_table
+    from zoo_core.cli.runs import verdicts as verdicts
     from zoo_core.data.datasets import read_originals as read_originals
     from zoo_core.data.features import FeatureFile as FeatureFile
     from zoo_core.data.features import kept_features as kept_features
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from zoo_core.io.console import progress as progress
     from zoo_core.io.console import say as say
     from zoo_core.io.console import size as size
+    from zoo_core.io.console import visible as visible
     from zoo_core.io.console import warn as warn
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document
@@ -77,19 +81,31 @@ if TYPE_CHECKING:
     from zoo_core.report.look import new_figure as new_figure
     from zoo_core.report.look import save_figure as save_figure
     from zoo_core.report.notebook import notebook_html as notebook_html
+    from zoo_core.report.text import Facts as Facts
+    from zoo_core.report.text import results as results
+    from zoo_core.report.text import surest_mistakes as surest_mistakes
+    from zoo_core.report.write import chosen_images as chosen_images
+    from zoo_core.report.write import measured_split as measured_split
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
     from zoo_core.runs.predictions import intervals as intervals
+    from zoo_core.runs.predictions import reliability as reliability
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.runs.statistics import Difference as Difference
     from zoo_core.runs.statistics import paired as paired
     from zoo_core.runs.statistics import wilson as wilson
+    from zoo_core.runs.summary import class_scores as class_scores
+    from zoo_core.runs.summary import curves_of as curves_of
+    from zoo_core.runs.summary import mixups as mixups
     from zoo_core.spec.settings import parse_settings as parse_settings
+    from zoo_core.spec.settings import what_it_sets as what_it_sets
+    from zoo_core.tune.report import SearchFacts as SearchFacts
     from zoo_core.use.generate import load_sampler as load_sampler
     from zoo_core.use.generate import sampler_of as sampler_of
     from zoo_core.use.load import as_input as as_input
     from zoo_core.use.load import capability as capability
     from zoo_core.use.load import loaded as loaded
+    from zoo_core.use.predict import Answering as Answering
     from zoo_core.use.predict import answers_of as answers_of
     from zoo_core.use.predict import named_images as named_images
     from zoo_core.use.predict import opened as opened

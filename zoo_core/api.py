@@ -14,12 +14,14 @@ from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import find_models, registry
 
 if TYPE_CHECKING:
+    from zoo_core.report.text import Facts
     from zoo_core.report.write import Report
     from zoo_core.runs.summary import Summary
     from zoo_core.spec.entries import PluginRecord
     from zoo_core.train.display import Display
     from zoo_core.train.job import Job
     from zoo_core.train.runner import Result
+    from zoo_core.tune.report import SearchFacts
     from zoo_core.tune.tuning import SearchResult
     from zoo_core.weights.statements import Statement
 
@@ -350,8 +352,22 @@ def report(run: str | Path = "latest", *, runs: str | Path | None = None) -> Rep
     from zoo_core.tune.report import write_search_report
     from zoo_core.tune.search import Search
 
-    search = Search(found.path)
-    return write_search_report(search, search.plan())
+    return write_search_report(Search(found.path))
+
+
+def facts_of(run: str | Path, runs: Path | None = None) -> Facts | SearchFacts:
+    """What the files of a run or a search say, read once: what its report is made of."""
+    from zoo_core.runs.run import Run, find_any
+
+    found = find_any(str(run), runs)
+    if isinstance(found, Run):
+        from zoo_core.report.write import read_facts
+
+        return read_facts(found)
+    from zoo_core.tune.report import read_search
+    from zoo_core.tune.search import Search
+
+    return read_search(Search(found.path))
 
 
 def pull(name: str) -> Path:

@@ -78,8 +78,23 @@ dataset_option = click.option(
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda or mps."
 )
+html_option = click.option(
+    "--html", type=PATH, metavar="FILE", help="Write one page for a browser instead."
+)
 quiet_option = click.option("--quiet", is_flag=True, help="Print only the result and errors.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def page_writer(name: str) -> Callable[..., Path]:
+    """The function of a package that writes a page: zoo.NAME."""
+    from zoo_core.spec.registry import command_function, elsewhere
+
+    try:
+        found: Callable[..., Path] = command_function(name)
+    except AttributeError as error:
+        hint = elsewhere("command", name)
+        raise UsageError("--html needs a package that writes pages", hint) from error
+    return found
 
 
 def confirm(question: str, yes: bool) -> None:

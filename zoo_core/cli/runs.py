@@ -172,8 +172,9 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> Answer:
 
 @command()
 @click.argument("run", shell_complete=options.complete_any)
+@options.html_option
 @options.runs_option
-def report_command(run: str, runs: Path | None) -> Answer:
+def report_command(run: str, html: Path | None, runs: Path | None) -> Answer:
     """Write the report of a run or a search again.
 
     RUN is a path, a name of `zoo runs`, or latest, the newest run or search; it may still be
@@ -183,7 +184,11 @@ def report_command(run: str, runs: Path | None) -> Answer:
       zoo report runs/cnn-cifar10-20261116T101500Z
       zoo report tune-mlp-cifar10-20261116T101500Z
       zoo report latest --json     the paths of all that was written
+      zoo report latest --html report.html
     """
+    if html:
+        page = options.page_writer("report_html")(run, html, runs=runs)
+        return Answer({"html": page}, str(page))
     from zoo_core.api import report as write
 
     report = write(run, runs=runs)
@@ -195,8 +200,11 @@ def report_command(run: str, runs: Path | None) -> Answer:
 @click.argument("references", metavar="RUN RUN...", nargs=-1,
                 shell_complete=options.complete_trained)  # fmt: skip
 @options.output_option(".png", ".pdf", ".svg", default="compare.png", help="The plot to write.")
+@options.html_option
 @options.runs_option
-def compare_command(references: tuple[str, ...], output: Path, runs: Path | None) -> Answer:
+def compare_command(
+    references: tuple[str, ...], output: Path, html: Path | None, runs: Path | None
+) -> Answer:
     """Compare runs in one table and one plot.
 
     RUN is a path, a name in the runs folder, latest (the newest run), or weights: cnn.cifar10,
@@ -210,7 +218,11 @@ def compare_command(references: tuple[str, ...], output: Path, runs: Path | None
       zoo compare runs/*
       zoo compare runs/*cifar10*
       zoo compare cnn-cifar10-20261116T101500Z latest -o cnn.png
+      zoo compare cnn resnet18 --html compare.html
     """
+    if html:
+        page = options.page_writer("compare_html")(*references, output=html, runs=runs)
+        return Answer({"html": page}, str(page))
     from zoo_core.report.compared import compare
 
     compared = compare(*references, runs=runs)
@@ -318,7 +330,17 @@ def roughly(count: int) -> str:
 
 
 def show_comparison(one: Comparison) -> None:
-    """One table: what was measured, and the settings that differ."""
+    """One table, and what it decides."""
+    print_table(*comparison_table(one))
+    for sentence in verdicts(one):
+        echo(f"\n{sentence}")
+
+
+def comparison_table(
+    one: Comparison,
+) -> tuple[list[str], list[dict[str, Any]], list[str | tuple[str, ...]]]:
+    """What was measured, and the settings that differ: columns, rows, and columns to spare, as
+    print_table takes them."""
     summaries = [team.summary for team in one.teams]
     further = list(dict.fromkeys(name for s in summaries for name in s.figures))[:MOST_FIGURES]
     # How many epochs a run has done has a column anyway.
@@ -353,9 +375,8 @@ def show_comparison(one: Comparison) -> None:
     ]
     # The name of a run says its model and dataset; a model that only one run has says which run.
     name = "run" if len({s.model for s in summaries}) == len(summaries) else "model"
-    spare = ["dataset", "#size", "#images/s", "#ms/image", "#parameters", name, "#time"]
+    spare: list[str | tuple[str, ...]] = ["dataset", "#size", "#images/s", "#ms/image"]
+    spare += ["#parameters", name, "#time"]
     last = [f"#{label(name)}" for name in reversed(further)] + ["#loss"] * ("#accuracy" in columns)
     spare += ["their mean", "over seeds"]
-    print_table(columns, rows, [*spare, tuple(differing), "#epochs", "interval", *last])
-    for sentence in verdicts(one):
-        echo(f"\n{sentence}")
+    return columns, rows, [*spare, tuple(differing), "#epochs", "interval", *last]

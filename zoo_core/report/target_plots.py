@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from zoo_core.report import look
-from zoo_core.runs.statistics import wilson
+from zoo_core.runs.predictions import reliability
 from zoo_core.spec.answers import (
     ClassAnswers,
     Targets,
     average_precision,
-    bins_of,
     precision_recall,
 )
 
@@ -34,13 +33,7 @@ def draw_calibration(
         told = f"before the temperature {targets.temperature:.3g}"
         sides.insert(0, (before, "#999999", told, "o:"))
     for sure, colour, name, style in sides:
-        places = bins_of(sure)
-        means, shares, ends = [], [], []
-        for place in np.unique(places):
-            those = places == place
-            means.append(float(sure[those].mean()))
-            shares.append(float(right[those].mean()))
-            ends.append(wilson(shares[-1], int(those.sum())))
+        means, shares, ends = zip(*reliability(sure, right), strict=True)
         spread = np.abs(np.array(ends).T - shares)
         bars.errorbar(means, shares, spread, fmt=style, color=colour, markersize=4,
                       linewidth=1.2, elinewidth=0.8, label=name)  # fmt: skip

@@ -137,29 +137,8 @@ class Plotter:
                 self.draw("classes.png", plots.draw_classes, scores, f"{title}: accuracy per class")
 
     def opened(self) -> Dataset:
-        """The dataset of the run, and no other."""
-        data, dataset = self.facts.document["dataset"], self.dataset
-        if dataset is None:
-            options = data.get("options") or {}
-            try:
-                dataset = open_dataset(data["reference"], options, fetch=False)
-            except ZooError:
-                raise
-            except Exception as error:  # a dataset may be a plugin's code, and raise anything
-                raise ZooError(f"the dataset cannot be opened: {describe(error)}") from error
-        if dataset.digest != data.get("digest"):
-            raise ZooError(f"{data['reference']} has changed since the run")
-        self.dataset = dataset
-        return dataset
-
-    def test_split(self, count: int) -> Split:
-        """The test split that the run was measured on; count: its images."""
-        test = self.opened().test
-        if test is None:
-            raise ZooError(f"{self.facts.summary.dataset} has no test set")
-        if count != len(test):
-            raise ZooError(f"{self.facts.summary.dataset} has changed since the run")
-        return test
+        self.dataset = data_of(self.facts, self.dataset)
+        return self.dataset
 
     def draw_predictions(self) -> None:
         """A grid of some predictions and one of the surest mistakes."""
@@ -178,7 +157,7 @@ class Plotter:
             name = "precision.png" if several else "numbers.png"
             self.draw(name, function, *given, f"{facts.title}, {facts.summary.split} set")
         try:
-            split = self.test_split(len(values))
+            split = measured_split(facts, self.opened())
         except ZooError as error:
             facts.remarks.append(f"The plots of predictions are left out: {error}.")
             return
@@ -232,6 +211,31 @@ class Plotter:
         for name, figure in framework.plots(entry, model, *how).items():
             file = f"task-{re.sub(r'[^a-z0-9]+', '-', name.lower())}.png"
             self.draw(file, partial(look.save_figure, figure))
+
+
+def data_of(facts: Facts, dataset: Dataset | None = None) -> Dataset:
+    """The dataset of the run, and no other; opened from the cache unless it is given."""
+    data = facts.document["dataset"]
+    if dataset is None:
+        try:
+            dataset = open_dataset(data["reference"], data.get("options") or {}, fetch=False)
+        except ZooError:
+            raise
+        except Exception as error:  # a dataset may be a plugin's code, and raise anything
+            raise ZooError(f"the dataset cannot be opened: {describe(error)}") from error
+    if dataset.digest != data.get("digest"):
+        raise ZooError(f"{data['reference']} has changed since the run")
+    return dataset
+
+
+def measured_split(facts: Facts, dataset: Dataset | None = None) -> Split:
+    """The test split that the run was measured on; a ZooError says why it is not here."""
+    test, name = data_of(facts, dataset).test, facts.summary.dataset
+    if test is None:
+        raise ZooError(f"{name} has no test set")
+    if facts.values is not None and len(facts.values) != len(test):
+        raise ZooError(f"{name} has changed since the run")
+    return test
 
 
 def chosen_images(split: Split, most: int) -> np.ndarray:

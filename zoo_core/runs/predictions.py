@@ -24,7 +24,7 @@ from zoo_core.runs.statistics import (
     resampled,
     wilson,
 )
-from zoo_core.spec.answers import ANSWERS, CLASS, Answers, Targets
+from zoo_core.spec.answers import ANSWERS, CLASS, Answers, Targets, bins_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,16 @@ def intervals(answers: Answers, values: np.ndarray, labels: np.ndarray) -> dict[
         # Chance adds to the figure, and to each sample once more: that much comes off again.
         low, high = (max(0.0, 2 * plain[name] - end) for end in reversed(found[name]))
         found[name] = (low if plain[name] > chance else 0.0), max(high, plain[name])
+    return found
+
+
+def reliability(sure: np.ndarray, right: np.ndarray) -> list[tuple[float, float, Interval]]:
+    """Answers by how sure they are, in bins: their mean probability, and how many are right."""
+    places, found = bins_of(sure), []
+    for place in np.unique(places):
+        those = places == place
+        share = float(right[those].mean())
+        found.append((float(sure[those].mean()), share, wilson(share, int(those.sum()))))
     return found
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,33 +261,77 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)  # strings, numbers, true and false are alike
 
 
-def write_search_report(search: Search, plan: SearchPlan) -> Report:
-    """report.md and pictures/, from the files of the search, finished or not."""
-    document, trials, path = search.read(), [*search.trials().values()], search.path / "report.md"
+@dataclass(frozen=True)
+class SearchFacts:
+    """All that the files of a search say."""
+
+    search: Search
+    plan: SearchPlan
+    document: Mapping[str, Any]  # search.json
+    trials: Sequence[Trial]
+    best: Trial | None
+
+    @property
+    def title(self) -> str:
+        kind = "Sweep" if self.plan.kind == "sweep" else "Search"
+        head = f"{kind} of {self.plan.entry.name} on {self.document['dataset']['name']}"
+        return head + (f": {settings_text(self.best.parameters)}" if self.best else "")
+
+    @property
+    def figures(self) -> dict[str, str]:
+        return _facts(self.plan, self.document, self.trials, self.best)
+
+    @property
+    def table(self) -> tuple[list[str], list[list[object]]]:
+        """Titles and rows, as table_of gives them."""
+        return table_of(self.plan, self.trials, self.document["dataset"]["classes"])
+
+    @property
+    def remarks(self) -> list[str]:
+        return remarks_of(self.plan, self.trials)
+
+    @property
+    def recipe(self) -> str:
+        """That of the best, as TOML; "" where there is none."""
+        best = self.search.best_file
+        return best.read_text(encoding="utf-8").rstrip() if best.exists() else ""
+
+    @property
+    def train(self) -> str:
+        """The command that trains the best."""
+        return _config(self.search)
+
+
+def read_search(search: Search) -> SearchFacts:
+    """The files of a search, finished or not, once a trial has ended."""
+    document, trials, plan = search.read(), [*search.trials().values()], search.plan()
     if not trials:
         hint = typed(f"zoo {plan.kind} --resume", search.path) + " continues it"
         raise UsageError(f"no trial of {search.path} has ended yet", hint)
-    data, best = document["dataset"], best_trial(plan, trials)
-    kind, them = ("Sweep", "Runs") if plan.kind == "sweep" else ("Search", "Trials")
-    head = f"{kind} of {plan.entry.name} on {data['name']}"
-    head += f": {settings_text(best.parameters)}" if best else ""
-    titles, rows = table_of(plan, trials, data["classes"])
+    return SearchFacts(search, plan, document, trials, best_trial(plan, trials))
+
+
+def write_search_report(search: Search) -> Report:
+    """report.md and pictures/, from the files of the search, finished or not."""
+    facts, path = read_search(search), search.path / "report.md"
+    document, them = facts.document, "Runs" if facts.plan.kind == "sweep" else "Trials"
+    titles, rows = facts.table
     cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
     status = document["status"]
     unfinished = [] if status == "complete" else [f"**Not finished**: {status}."]
     recipe: list[str] = []
-    if search.best_file.exists():
-        text = search.best_file.read_text(encoding="utf-8").rstrip()
-        train = command(search.path, _config(search))
+    if text := facts.recipe:
+        train = command(search.path, facts.train)
         recipe = ["## The best recipe", *train, f"```toml\n{text}\n```"]
     with os_errors(f"{search.path} could not be written"):
-        plots = _draw(search.path / "pictures", plan, trials, data["classes"])
+        classes = document["dataset"]["classes"]
+        plots = _draw(search.path / "pictures", facts.plan, facts.trials, classes)
         parts = [
-            f"# {plain(head)}",
+            f"# {plain(facts.title)}",
             f"`{search.name}`, {document.get('created')}: `{document.get('command')}`",
             *unfinished,
-            table(_facts(plan, document, trials, best).items()),
-            *(plain(f"{remark}.") for remark in remarks_of(plan, trials)),
+            table(facts.figures.items()),
+            *(plain(f"{remark}.") for remark in facts.remarks),
             f"## {them}",
             table(cells, titles),
             *(f"![{name.removesuffix('.png')}](pictures/{name})" for name in plots),

@@ -133,7 +133,7 @@ def _work_off(work: Work, wants_report: bool) -> SearchResult:
         search.update(status="complete", best=best and best.number, result=result)
     report = None
     try:
-        report = write_search_report(search, plan).path if wants_report else None
+        report = write_search_report(search).path if wants_report else None
     except Exception as error:  # whatever goes wrong with it, the search is complete
         work.display.warn(f"the report could not be written: {describe(error)}")
     return SearchResult(search, trials, best, recipe, report, trained)

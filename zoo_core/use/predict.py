@@ -83,17 +83,16 @@ def predict(
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
     named = named_images(run, images)
-    model = loaded(run, runs, device)
-    answers = answers_of(model)
+    asked = Answering(loaded(run, runs, device))
     left_out: list[LeftOut] = []
     predictions = Predictions(left_out=left_out)
     with progress("predicting", len(named)) as advance:
-        for part in blocks(len(named), min(EVALUATION_BATCH, model.zoo.preprocess.at_once)):
+        for part in blocks(len(named), asked.at_once):
             names, given, stored = [], [], []
             for name, image in named[part]:
                 try:
                     image = opened(image)
-                    stored.append(model.zoo.preprocess.stored(image))
+                    stored.append(asked.read(image))
                 except DataError as error:
                     if strict or len(named) == 1:
                         raise
@@ -104,16 +103,39 @@ def predict(
             advance(len(names))
             if not names:
                 continue
-            rows = readable(model, as_input(model, stored))
-            for name, image, row in zip(names, given, rows, strict=True):
-                said = answers.answer(row, top)
+            for name, image, row in zip(names, given, asked.compute(stored), strict=True):
                 kept = image if len(predictions) < SHOWN else None
-                predictions.append(Prediction(name, said, answers.words(said), kept))
+                predictions.append(Prediction(name, *asked.said(row, top), kept))
     if left_out and not predictions:
         raise DataError(f"none of the {len(named):,} images can be read; {left_out[0].reason}")
     if left_out:
         warn(f"{len(left_out):,} of {len(named):,} images are left out; {left_out[0].reason}")
     return predictions
+
+
+class Answering:
+    """A loaded model that is asked about images: each is read by itself, many are computed at once.
+
+    `said(row, top)` is what `predict` tells of an image, with row from `compute([read(image)])`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.answers = model, answers_of(model)
+        self.at_once = min(EVALUATION_BATCH, model.zoo.preprocess.at_once)  # for the memory
+
+    def read(self, image: Any) -> np.ndarray:
+        """An image as the model's dataset would keep it: uint8 (h, w, channels)."""
+        found: np.ndarray = self.model.zoo.preprocess.stored(image)
+        return found
+
+    def compute(self, stored: Sequence[np.ndarray]) -> np.ndarray:
+        """A row of probabilities or numbers for each image."""
+        return readable(self.model, as_input(self.model, stored))
+
+    def said(self, row: np.ndarray, top: int) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """A row as JSON, and in words; top: how many classes at most."""
+        answer = self.answers.answer(row, top)
+        return answer, self.answers.words(answer)
 
 
 def _several(images: Any) -> list[Any]:

@@ -3,9 +3,10 @@
 //   classifyBox(element, [{title: "cnn", runner, chosen: true, group: "cifar10"}])
 //
 // A runner computes the answer, in the page (onnx.js) or on a server:
-//   runner.classify(imageBytes) -> {classes, probabilities, milliseconds, seen}
+//   runner.classify(imageBytes) -> {classes, probabilities, milliseconds, seen, words}
 //     imageBytes: Uint8Array, the file as it was given. seen: {width, height, pixels} with RGBA
-//     bytes, the image as the network sees it; or null.
+//     bytes, the image as the network sees it; or null. words, optional: what else it says, or all
+//     that a model says that gives no classes; a line each.
 //   runner.prepare(report), optional: brings what it needs before it is asked; report(sentence).
 //   runner.cost, optional: a sentence such as "4.6 MB to load".
 // Errors that a runner throws are sentences for people.
@@ -149,7 +150,7 @@ function answerCard(card, title) {
     fail(sentence) {
       card.replaceChildren(heading(), make("p", { class: "bad", role: "alert" }, sentence));
     },
-    show({ classes, probabilities, milliseconds, seen }, image) {
+    show({ classes, probabilities, milliseconds, seen, words = [] }, image) {
       const order = [...probabilities.keys()].sort((a, b) => probabilities[b] - probabilities[a]);
       const list = make("ol", { class: "likely" });
       for (const place of order.slice(0, SHOWN)) {
@@ -165,7 +166,8 @@ function answerCard(card, title) {
       if (seen) pair.append(figure(drawn(seen), "as the network sees it"));
       const took = make("p", { class: "quiet" }, `${milliseconds.toFixed(0)} ms`);
       took.append(make("span", { class: "hidden" }, " to compute"));
-      card.replaceChildren(heading(), pair, list, took);
+      const told = words.map((line) => make("p", { class: "told" }, line));
+      card.replaceChildren(heading(), pair, ...told, list, took);
       card.dataset.answer = JSON.stringify({ classes, probabilities: [...probabilities], milliseconds });
     },
   };

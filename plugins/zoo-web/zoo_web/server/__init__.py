@@ -1,0 +1,1 @@
+"""zoo serve: a trained model behind HTTP."""
