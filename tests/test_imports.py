@@ -71,7 +71,7 @@ def test_a_plugin_that_imports_the_working_parts_is_refused_by_the_linter(line):
         assert "TID251" not in _lint(path, code), path
 
 
-@pytest.mark.parametrize("folder", ["plugins", "docs/examples", "zoo_core/templates"])
+@pytest.mark.parametrize("folder", ["plugins", "docs/examples"])
 def test_plugins_examples_and_templates_name_public_modules_only(folder):
     """In strings too: a target, the code of a child process, a page."""
     kinds = (".py", ".txt", ".md", ".toml")
