@@ -27,6 +27,7 @@ SMALL = {
     "startup": "--repeat 1 --plugins 2",
     "train_vs_notebook": "--dataset synthetic --models mlp --pictures 100 --epochs 1 --repeat 1",
     "tune": "--dataset synthetic --pictures 400 --trials 1 --epochs 1",
+    "widths": "mlp --dataset synthetic --images 100 --judges 100 --epochs 1 --out .",
     "vit_block": "--batch 2 --repeat 1",
 }
 LONG = {
