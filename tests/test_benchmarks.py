@@ -23,7 +23,7 @@ SMALL = {
     "photos": "--small 8 --large 0 --rounds 1 --seconds 0 --before=",
     "processes": "--models mlp --steps 3 --repeat 1 --batch 4",
     "precision": "mlp cnn --batch 2 --repeat 1",
-    "predictions": "--images 600 --interruptions 0 --warm 1",
+    "predictions": "--images 600 --interruptions 0 --every 1",
     "startup": "--repeat 1 --plugins 2",
     "train_vs_notebook": "--dataset synthetic --models mlp --pictures 100 --epochs 1 --repeat 1",
     "tune": "--dataset synthetic --pictures 400 --trials 1 --epochs 1",

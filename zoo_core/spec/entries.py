@@ -42,13 +42,6 @@ TARGETED = Rule(
 )
 
 
-def is_whole(value: Any) -> bool:
-    """Whether an option is a whole number, or a list of them."""
-    if isinstance(value, tuple):
-        return bool(value) and all(map(is_whole, value))
-    return whole(value)
-
-
 def is_inside(value: Any, like: Any, low: int, high: int) -> bool:
     """Whether an option, of the sort that its default has, keeps to its range in every number."""
     if isinstance(like, tuple) and isinstance(value, list | tuple):

@@ -44,7 +44,7 @@ HOOKS = (  # what torch calls for each part of a module
 
 class TorchTrainer(Trainer):
     backend = "torch"
-    checks = "zoo_core.torch.checks:CHECKS"
+    checks = "zoo_author.torch:CHECKS"
     # The task says whether it uses mixup, label_smoothing and class_weights.
     honours = Loop.honours | {
         "optimizer", "momentum", "weight_decay", "decay", "by_width", "label_smoothing",
