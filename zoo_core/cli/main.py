@@ -203,7 +203,7 @@ def _raise_again(lost: sys.UnraisableHookArgs) -> None:
 
 
 def _send(number: int, hook: FrameType) -> None:
-    """Wait until the hook has ended, however slow the machine: inside it, the signal is lost too."""
+    """Wait until the hook has ended, however busy the machine: in it, the signal is lost too."""
     main_thread = threading.main_thread().ident
     while main_thread:
         frame = sys._current_frames().get(main_thread)
