@@ -150,6 +150,9 @@ def find_members(
         if not located.dataset:
             what = f"{name} does not say what it was trained on"
             raise zoo.UsageError(what, "name a run, or weights of zoo list --weights")
+        first = next(iter(found.values()), None)
+        if first and first.located.dataset != located.dataset:
+            raise _unlike(first, name)
         fit = located.preprocess.get("fit", "")
         key = kit.document_digest([located.dataset, dict(located.data_options), fit])
         if key not in opened:
@@ -164,8 +167,7 @@ def find_members(
     members = [*found.values()]
     for one in members[1:]:
         if not _same_training(members[0].data, one.data):
-            what = f"{members[0].name} and {one.name} were trained for different images"
-            raise zoo.UsageError(what, f"name models of {members[0].data.name} only")
+            raise _unlike(members[0], one.name)
     return members
 
 
@@ -177,6 +179,11 @@ def _same_training(one: zoo.Dataset, other: zoo.Dataset) -> bool:
     return one.digest == other.digest or (
         one.name == other.name and [*one.train.names] == [*other.train.names] != []
     )
+
+
+def _unlike(one: Member, other: str) -> zoo.UsageError:
+    what = f"{one.name} and {other} were trained for different images"
+    return zoo.UsageError(what, f"name models of {one.located.dataset} only")
 
 
 def _recipe(located: Any, reference: str) -> zoo.Recipe | None:
