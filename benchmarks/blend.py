@@ -16,6 +16,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from zoo_blend.distil import SHAPES
+
 import zoo
 from zoo import kit
 
@@ -30,7 +32,8 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     asked = parser.parse_args()
     entry = zoo.info(asked.student)
-    dataset = kit.locate(asked.teachers[0], asked.runs).dataset
+    located = kit.locate(asked.teachers[0], asked.runs)
+    data = {k: v for k, v in located.data_options.items() if k not in SHAPES}
     ways = [assignment.partition("=") for assignment in asked.tried]
     tried = [""] + [f"{name}={value}" for name, _, values in ways for value in values.split(",")]
     print("student | setting | seed | trained | distilled")
@@ -42,9 +45,12 @@ def main() -> None:
             given = kit.parse_settings(
                 [*asked.assignments, f"seed={seed}", *filter(None, [setting])], entry
             )
+            plain["data"] = {**data, **plain.get("data", {})}
             how: dict[str, Any] = {"runs": asked.runs, "quiet": True}
             name = f"{asked.student}-{seed}"
-            trained = zoo.train(asked.student, dataset, settings=plain, name=name, **how).path
+            trained = zoo.train(
+                asked.student, located.dataset, settings=plain, name=name, **how
+            ).path
             name += "-distilled" + (f"-{setting.replace('=', '-')}" if setting else "")
             found = zoo.blend(
                 *asked.teachers, distil=asked.student, settings=given, name=name, **how

@@ -58,6 +58,8 @@ class Blend:
 
     @property
     def sentence(self) -> str:
+        if len(self.members) == 1:
+            return f"{self.best} alone: there is no ensemble to compare."
         value, low, high = (f"{100 * v:+.2f}" for v in (self.gain.value, *self.gain.interval))
         sure = f"{value} points (95 % interval {low} to {high}, p {self.gain.p:.2g})"
         if not self.gain.significant:
@@ -68,13 +70,15 @@ class Blend:
     @property
     def chosen(self) -> str:
         """How the weights came about."""
+        if len(self.members) == 1:
+            return "It has all the weight."
         if self.why_equal:
             return f"The weights are equal: {self.why_equal}."
         return f"{self.held_out:,} images that no member trained on chose the weights."
 
     def draw(self, path: str | Path) -> Path:
         """Accuracy of each member and of the ensemble, with intervals."""
-        rows = [(f"{one.name}, {one.weight:.2f}", one.accuracy, one.interval, "#0072B2")
+        rows = [(f"{one.name} (weight {one.weight:.2f})", one.accuracy, one.interval, "#0072B2")
                 for one in self.members]  # fmt: skip
         rows.append(("ensemble", self.accuracy, self.interval, "#D55E00"))
         title = f"{self.dataset}: an ensemble of {len(self.members)}, and its members alone"
