@@ -60,7 +60,15 @@ def run(tmp_path, monkeypatch, capfd):
 
 def test_every_benchmark_is_tried_here():
     scripts = {path.stem for path in FOLDER.glob("*.py")}
-    assert scripts == {*SMALL, "exports", "finetuning", "frozen", "results", "cost_picture"}
+    assert scripts == {
+        *SMALL,
+        "blend",
+        "exports",
+        "finetuning",
+        "frozen",
+        "results",
+        "cost_picture",
+    }
 
 
 @pytest.mark.parametrize(
@@ -75,6 +83,15 @@ def test_the_benchmark_of_exports(run):
     zoo.train("fcn_numpy", "synthetic", name="small", epochs=1, data=data, quiet=True)
     told = run(FOLDER / "exports.py", "small", "--margin", 1, "--blocks", 1, "--seconds", 0)
     assert "| small | 64 |" in told
+
+
+@pytest.mark.slow  # three trainings
+def test_the_benchmark_of_students(run):
+    data = {"train_size": 64, "test_size": 32}
+    zoo.train("fcn_numpy", "synthetic", name="teacher", epochs=1, data=data, quiet=True)
+    asked = "mlp teacher --set epochs=1 --set model.hidden=8 --try task.truth=0.5"
+    told = run(FOLDER / "blend.py", *asked.split())
+    assert "| task.truth=0.5 | 0 |" in told and "cannot be told apart" in told
 
 
 @pytest.fixture

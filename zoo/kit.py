@@ -91,8 +91,11 @@ if TYPE_CHECKING:
     from zoo_core.report.write import chosen_images as chosen_images
     from zoo_core.report.write import measured_split as measured_split
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
+    from zoo_core.runs.predictions import Predictions as Predictions
     from zoo_core.runs.predictions import intervals as intervals
+    from zoo_core.runs.predictions import read_predictions as read_predictions
     from zoo_core.runs.predictions import reliability as reliability
+    from zoo_core.runs.predictions import same_images as same_images
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.runs.statistics import Difference as Difference

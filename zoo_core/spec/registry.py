@@ -27,6 +27,7 @@ E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
+        "blend": "zoo-blend",
         "explain": "zoo-explain",
         "export": "zoo-export",
         **dict.fromkeys(("data check", "check_data", "check_labels"), "zoo-check"),

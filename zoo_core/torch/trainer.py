@@ -30,7 +30,7 @@ from zoo_core.torch.learner import (
     timed_steps,
 )
 from zoo_core.torch.processes import summed
-from zoo_core.torch.task import OPTIMIZERS, find_task
+from zoo_core.torch.task import OPTIMIZERS, USE, find_task
 from zoo_core.torch.width import follow_width
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
@@ -122,9 +122,10 @@ class TorchTrainer(Trainer):
             others = ", ".join(entry.name for entry in registry().models if entry.width)
             problem = f"model {job.entry.name!r} has no option for the width of all its layers"
             raise OptionError(f"{problem}, which by_width needs", f"these have one: {others}")
-        task = find_task(job.entry, job.dataset.targets)
+        task = find_task(job.entry, job.dataset.targets, job.recipe.task)
+        own = {} if job.entry.own_task else {USE: ""}
         able = {"mixes": task.mixes, "smooths": task.smooths, "weighs": task.weighs}
-        job.check_task({**self.more_options, **task.options}, needs=task.needs, **able)
+        job.check_task({**own, **self.more_options, **task.options}, needs=task.needs, **able)
         try:
             task.check(job)
         except ValueError as error:
