@@ -97,8 +97,11 @@ if TYPE_CHECKING:
     from zoo_core.runs.summary import class_scores as class_scores
     from zoo_core.runs.summary import curves_of as curves_of
     from zoo_core.runs.summary import mixups as mixups
+    from zoo_core.spec.registry import open_engine as open_engine
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.spec.settings import what_it_sets as what_it_sets
+    from zoo_core.train.attempt import Attempt as Attempt
+    from zoo_core.train.attempt import attempt as attempt
     from zoo_core.tune.report import SearchFacts as SearchFacts
     from zoo_core.use.generate import load_sampler as load_sampler
     from zoo_core.use.generate import sampler_of as sampler_of

@@ -1,0 +1,432 @@
+"""From somebody's images to a model for them: looks, lets all members race, recommends."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import zoo
+from zoo import kit
+from zoo_pick.race import Candidate, Limits, Plan, Race, Record
+from zoo_pick.work import Given, Told, shut
+
+FORMAT = 1
+UNITS = {"s": 1, "m": 60, "h": 3600}
+LEAST = 20.0  # seconds of a budget
+RESERVE = 0.03  # of the budget, for the report; at least REPORT seconds
+REPORT = 4.0
+JUDGES = 2000  # images that judge, at most: more tell little more
+SHARE = 0.2  # of the training images, where that is fewer
+LEARN = 20  # images of which at least so many must be left
+PUBLISHED = "paper"  # recipes that repeat somebody's figure
+SET = ("subset", "validation_fraction", "seed")
+WORDS = {"class": "one class", "classes": "any number of classes", "numbers": "numbers"}
+
+
+@dataclass(frozen=True, repr=False)
+class Picked:
+    """What `zoo.pick` found."""
+
+    path: Path  # its folder
+    race: Race
+    document: Mapping[str, Any]  # pick.json
+    left_out: Mapping[str, str]  # model or candidate -> reason
+    trained: Any = None  # the zoo.train result, where it was asked for
+
+    def __repr__(self) -> str:
+        best = self.best
+        told = f"{best.candidate}" if best else "nothing"
+        return f"Picked({self.path}: {told})"
+
+    @property
+    def best(self) -> Record | None:
+        """The training that is recommended."""
+        from zoo_pick.verdict import ranked
+
+        return next(iter(ranked(self.race)), None)
+
+    @property
+    def model(self) -> str:
+        """The name of the recommended model; "" where there is none."""
+        return self.best.candidate.partition(":")[0] if self.best else ""
+
+    @property
+    def recipe(self) -> Path:
+        """The file for `zoo train --config`."""
+        return self.path / "best.toml"
+
+    @property
+    def recommendation(self) -> str:
+        from zoo_pick.verdict import recommendation
+
+        return recommendation(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        from zoo_pick.verdict import rows
+
+        return {
+            "pick": self.path,
+            "recommended": self.model or None,
+            "recommendation": self.recommendation,
+            "recipe": self.recipe if self.best else None,
+            "images": self.document["images"],
+            "seconds": self.document["spent"],
+            "candidates": rows(self.race),
+            "left_out": dict(self.left_out),
+            "trained": self.trained.path if self.trained else None,
+        }
+
+    def _repr_html_(self) -> str:
+        from zoo_pick.verdict import draw_front, table
+
+        columns, lines = table(self.race)
+        shown = [columns, *lines]
+        return kit.notebook_html(
+            self.recommendation, shown, lambda path: draw_front(self, path), "error against cost"
+        )
+
+
+def pick(
+    dataset: Any,
+    *,
+    budget: str | float = "20m",
+    max_ms: float = math.inf,
+    max_mb: float = math.inf,
+    models: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    train: bool = False,
+    name: str = "",
+    runs: str | Path | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+    workers: int = 1,
+    engine: str = "local",
+    address: str = "",
+    resources: Mapping[str, float] | None = None,
+    retries: int = 3,
+) -> Picked:
+    """Choose a model for a dataset among all that are installed, within a budget of time.
+
+        found = zoo.pick("./my_photos", budget="20m", max_ms=5)
+        found.recommendation, found.model, found.recipe
+
+    budget: seconds, or a text as "20m"; a training afterwards (`train`) is not part of it. max_ms,
+    max_mb: what the model may take for an image, and weigh. models: only these. settings: of the
+    data, `{"data": {...}}`, and subset, validation_fraction and seed. name: of the folder; the same
+    call goes on with a pick that was stopped. workers, engine, address, resources, retries: as for
+    `zoo.tune`.
+    """
+    seconds, settings = parse_budget(budget), checked(settings or {})
+    if workers < 1:
+        raise zoo.UsageError("workers must be at least 1")
+    say = (lambda _: None) if quiet else kit.say
+    root, started = kit.runs_root(Path(runs) if runs else None), time.monotonic()
+    facts, candidates, left_out = look(dataset, settings, models)
+    asked = {"dataset": facts["reference"], "settings": settings, "models": [*models]}
+    with _folder(root, name, facts["name"], asked) as folder:
+        document = {**facts, **_begun(folder, asked), "budget": seconds, "status": "running"}
+        race = Race(candidates, facts["images"]["learn"], seconds, Limits(max_ms, max_mb), workers)
+        race.records.extend(_records(folder / "trials.jsonl"))
+        contest = Contest(folder, race, document, settings, device, say, started, retries)
+        say(f"{folder}\n{_told(facts, candidates, left_out)}")
+        contest.run(engine, workers, address, resources)
+        left_out = {**left_out, **contest.left_out()}
+        found = Picked(folder, race, document, left_out)
+        from zoo_pick.verdict import write_recipe, write_report
+
+        if found.best:
+            write_recipe(found)
+        document["status"] = "complete"
+        contest.save()
+        write_report(found)
+        if train and found.best:
+            found = replace(found, trained=_train(found, root, device, quiet, say))
+        return found
+
+
+def parse_budget(budget: str | float) -> float:
+    """Seconds of "90s", "20m", "1.5h"."""
+    text = str(budget).strip().lower()
+    given = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text)
+    if not given or (not given[2] and isinstance(budget, str)):
+        raise zoo.UsageError(f"a budget cannot be {budget!r}", "write 90s, 20m or 1h")
+    seconds = float(given[1]) * UNITS.get(given[2], 1)
+    if seconds < LEAST:
+        raise zoo.UsageError(f"a budget of {budget} is too short", f"give at least {LEAST:.0f}s")
+    return seconds
+
+
+def checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what holds for every model."""
+    for name in settings:
+        if name not in (*SET, "data"):
+            known = f"a pick sets {', '.join(SET)} and data.NAME; zoo tune searches the rest"
+            raise zoo.UsageError(f"{name} is not the same for all models", known)
+    zoo.Recipe(**settings)
+    return dict(settings)
+
+
+def look(
+    dataset: Any, settings: Mapping[str, Any], models: Sequence[str]
+) -> tuple[dict[str, Any], list[Candidate], dict[str, str]]:
+    """What the data is, who may try, and who cannot and why."""
+    if not isinstance(dataset, str | Path):
+        what = f"{type(dataset).__name__} is an object of this program, which others cannot open"
+        raise zoo.UsageError(what, "save the images to a file or folder, and give its path")
+    data = zoo.open_dataset(dataset, settings.get("data", {}))
+    if data.train.labels is None:
+        raise zoo.DataError(f"{data.name} has no labels", "put the images of each class in a folder")
+    subset = zoo.Recipe(subset=settings.get("subset", 1.0), seed=settings.get("seed", 0))
+    images = len(data.parts(subset)[0])
+    fraction = settings.get("validation_fraction") or min(SHARE, JUDGES / max(images, 1))
+    whole = replace(subset, validation_fraction=fraction)
+    learn, judge = (len(part) for part in data.parts(whole))
+    if learn < LEARN or not judge:
+        raise zoo.DataError(f"{images} images are too few to choose by", "add images")
+    size = data.train.images.shape
+    facts = {
+        "name": data.name, "reference": data.reference, "digest": data.digest,
+        "targets": data.targets.kind, "classes": len(data.classes), "size": [*size[1:3]],
+        "channels": size[3], "images": {"learn": learn, "judge": judge, "all": len(data.train)},
+        "validation_fraction": fraction,
+    }  # fmt: skip
+    left_out: dict[str, str] = {}
+    candidates: list[Candidate] = []
+    for label in models or zoo.list_models():
+        entry = zoo.info(label)
+        if "classification" not in entry.kinds:
+            left_out[label] = f"it does {' and '.join(entry.kinds)}, not {_task(facts)}"
+            continue
+        qualified = f"{entry.provider.plugin}/{entry.name}" if entry.provider else entry.name
+        for recipe, planned in entry.recipes.items():
+            if recipe != PUBLISHED:
+                name = label if recipe == "default" else f"{label}:{recipe}"
+                size_ = (entry.total_parameters or 0) * ("backbone" not in entry.capabilities)
+                candidates.append(Candidate(name, qualified, recipe, planned, size_))
+    candidates.sort(key=lambda candidate: candidate.size)
+    if not candidates:
+        raise zoo.UsageError(f"no installed model does {_task(facts)}", "zoo list shows them")
+    return facts, candidates, left_out
+
+
+def _task(facts: Mapping[str, Any]) -> str:
+    kinds = {"class": "classification", "classes": "multilabel", "numbers": "regression"}
+    return kinds[facts["targets"]]
+
+
+def _told(
+    facts: Mapping[str, Any], candidates: Sequence[Candidate], left_out: Mapping[str, str]
+) -> str:
+    images, models = facts["images"], {candidate.model for candidate in candidates}
+    labels = f"{facts['classes']} classes" if facts["classes"] else WORDS[facts["targets"]]
+    return (
+        f"{facts['name']}: {images['learn']:,} images to learn from and {images['judge']:,} to "
+        f"judge by, {labels}, {' x '.join(map(str, facts['size']))} pixels, {facts['channels']} "
+        f"channel{'s' * (facts['channels'] != 1)}. {len(models)} models try, with "
+        f"{len(candidates)} recipes; {len(left_out)} cannot."
+    )
+
+
+# ---------------------------------------------------------------- the folder
+
+
+@contextmanager
+def _folder(root: Path, name: str, dataset: str, asked: Mapping[str, Any]):  # type: ignore[no-untyped-def]
+    """The folder of a pick, which one process works in."""
+    if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        hint = "use up to 100 letters, digits and . _ -, such as pick-photos"
+        raise zoo.UsageError(f"--name {name[:100]!r} cannot name a folder on every system", hint)
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", dataset).strip("-.") or "images"
+    folder = root / (name or f"pick-{stem}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+    with kit.os_errors(f"{folder} cannot be written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        others = [one for one in folder.iterdir() if not one.name.startswith(".")]
+    if others and not (folder / "pick.json").exists():
+        raise zoo.UsageError(f"{folder} is not the folder of a pick", "choose another --name")
+    with kit.locked(folder / ".lock"):
+        yield folder
+
+
+def _begun(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What pick.json of a pick that goes on says; other settings are refused."""
+    try:
+        document = kit.read_document(folder / "pick.json", FORMAT)
+    except FileNotFoundError:
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        return {"format": FORMAT, "created": created, "asked": asked, "spent": 0.0, "pending": []}
+    for name, value in asked.items():
+        if document["asked"].get(name) != value:
+            what = f"{folder} was started with {name} {document['asked'].get(name)!r}"
+            raise zoo.UsageError(f"{what}, and now it is {value!r}", "choose another --name")
+    kept = ("format", "created", "asked", "spent", "pending")
+    return {key: document[key] for key in kept}
+
+
+def _records(file: Path) -> list[Record]:
+    import json
+
+    with suppress(FileNotFoundError):
+        lines = file.read_text("utf-8").splitlines()
+        with suppress(ValueError, TypeError):
+            return [Record(**json.loads(line)) for line in lines]
+        raise zoo.ZooError(f"{file} is damaged", "start again with another --name")
+    return []
+
+
+@dataclass
+class Contest:
+    """A race at work: hands plans to an engine, and keeps what comes back."""
+
+    folder: Path
+    race: Race
+    document: dict[str, Any]
+    settings: Mapping[str, Any]
+    device: str
+    say: Callable[[str], None]
+    started: float
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        self.before = float(self.document["spent"])
+        self.running: dict[str, Plan] = {}
+        self.stopped: dict[str, str] = {}
+        self.pending = [self._plan(one) for one in self.document["pending"]]
+
+    @property
+    def spent(self) -> float:
+        return self.before + time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        """Seconds for more trainings."""
+        budget = self.race.budget
+        return budget - max(RESERVE * budget, REPORT) - self.spent
+
+    def run(self, name: str, workers: int, address: str, resources: Any) -> None:
+        engine = kit.open_engine(name, workers, address)
+        engine.check()
+        self.needs = zoo.Resources.of(resources)
+        self.save()
+        try:
+            for outcome in engine.run(self.pull):
+                plan = self.running.pop(outcome.piece.key)
+                if outcome.state == "failed" and not isinstance(outcome.value, zoo.WorkerDied):
+                    raise outcome.value
+                told = outcome.value
+                if not isinstance(told, Told):
+                    told = Told("failed", str(told))
+                self.end(plan, told)
+        except (zoo.Interrupted, KeyboardInterrupt) as error:
+            self.document["status"] = "interrupted"
+            self.save()
+            hint = f"the same command with --name {self.folder.name} goes on"
+            raise zoo.Interrupted("the pick was stopped, and saved", hint) from error
+        finally:
+            shut()
+
+    def pull(self) -> zoo.Piece | None:
+        """The next piece for an engine."""
+        left = self.left
+        plan = self.pending.pop(0) if self.pending and left > 0 else None
+        plan = plan or self.race.next(left, self.running)
+        if plan is None:
+            return None
+        plan = replace(plan, limit=min(plan.limit, left))
+        self.running[plan.key] = plan
+        self.save()
+        images, facts = self.document["images"], self.document
+        settings = {"validation_fraction": facts["validation_fraction"], "seed": 0}
+        settings |= {**self.settings, **plan.settings}
+        own = f"{plan.key}-{plan.learn}-{plan.epochs}".replace(":", "-").replace("/", "-")
+        given = Given(
+            plan.candidate.model, facts["reference"], plan.candidate.recipe, settings, plan.learn,
+            plan.epochs, images["learn"], images["judge"],
+            (self.folder / "trials" / own).absolute(), self.device, plan.limit,
+        )  # fmt: skip
+        target = "zoo_pick.work:work"
+        return zoo.Piece(plan.key, target, given, self.needs, self.retries)
+
+    def end(self, plan: Plan, told: Told) -> None:
+        """Keep what came of a plan, and say it."""
+        if told.state == "late" and self.left <= 1:
+            self.stopped[plan.candidate.name] = "the time was over before its training was"
+            self.save()
+            return  # with a larger budget it goes on
+        record = Record(
+            plan.candidate.name, plan.rung, told.state, told.why, plan.learn, plan.epochs,
+            dict(plan.settings), plan.share, plan.estimate, told.seconds, told.found or {},
+        )  # fmt: skip
+        self.race.records.append(record)
+        import json
+
+        lines = (json.dumps(asdict(one)) + "\n" for one in self.race.records)
+        with kit.atomic_write(self.folder / "trials.jsonl") as temporary:
+            temporary.write_text("".join(lines), "utf-8")
+        self.save()
+        from zoo_pick.verdict import line_of
+
+        self.say(f"[{clock(self.spent)} of {clock(self.race.budget)}] {line_of(self.race, record)}")
+
+    def left_out(self) -> dict[str, str]:
+        """Candidates that never trained, and why."""
+        found = {}
+        for candidate in self.race.candidates:
+            if not self.race.best(candidate):
+                found[candidate.name] = self.race.reason(candidate) or self._no_time(candidate)
+        return found
+
+    def _no_time(self, candidate: Candidate) -> str:
+        if candidate.name in self.stopped:
+            return self.stopped[candidate.name]
+        if not self.race.of(candidate.name, 0):
+            return "no time was left to measure it"
+        seconds = self.race.seconds(candidate, *self._whole(candidate))
+        return f"its training takes about {clock(seconds)}, too long for this budget"
+
+    def _whole(self, candidate: Candidate) -> tuple[int, int]:
+        return self.race.images, self.race.whole(candidate)[0]
+
+    def save(self) -> None:
+        self.document["spent"] = round(self.spent, 1)
+        plans = self.running.values()
+        told = [{**vars(one), "candidate": one.candidate.name} for one in (*plans, *self.pending)]
+        self.document["pending"] = told
+        kit.write_document(self.folder / "pick.json", self.document)
+
+    def _plan(self, told: Mapping[str, Any]) -> Plan:
+        """A plan that was at work when the pick was stopped."""
+        named = {candidate.name: candidate for candidate in self.race.candidates}
+        return Plan(**{**told, "candidate": named[told["candidate"]]})
+
+
+def clock(seconds: float) -> str:
+    """`12 s`, `3 min 05 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _train(found: Picked, root: Path, device: str, quiet: bool, say: Callable[[str], None]) -> Any:
+    """The recommended model, on everything."""
+    from zoo_pick.verdict import final_settings
+
+    best = found.best
+    assert best is not None
+    candidate = next(c for c in found.race.candidates if c.name == best.candidate)
+    say(f"Training {candidate.name} on everything.")
+    return zoo.train(
+        candidate.model, found.document["reference"], recipe=candidate.recipe,
+        settings=final_settings(found), device=device, runs=root, quiet=quiet,
+        name=f"{found.path.name}-trained",
+    )  # fmt: skip
+

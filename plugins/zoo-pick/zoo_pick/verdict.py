@@ -1,0 +1,292 @@
+"""What a pick found, for people: the table, the recommendation, the plot, the recipe, the report."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo import kit
+from zoo_pick.race import Candidate, Race, Record
+
+if TYPE_CHECKING:
+    from zoo_pick.pick import Picked
+
+LABELLED = 8  # points of the plot that have a name, besides the front
+BLUE, GREY, RED, INK = "#0072B2", "#bbbbbb", "#D55E00", "#222222"
+COSTS = {"ms": "milliseconds an image", "mb": "megabytes", "minutes": "minutes of training"}
+
+
+def ranked(race: Race) -> list[Record]:
+    """The best training of each candidate that is not left out, best first."""
+    found = [race.best(candidate) for candidate in race.candidates]
+    return sorted((r for r in found if r), key=lambda r: (-r.score, r.found["ms"]))
+
+
+def alike(one: Record, other: Record) -> bool | None:
+    """Whether chance may explain the difference; None: nothing says that."""
+    bits = [_bits(record) for record in (one, other)]
+    if bits[0] is None or bits[1] is None:
+        return None
+    won, lost = int((bits[0] & ~bits[1]).sum()), int((bits[1] & ~bits[0]).sum())
+    return not kit.paired(won, lost, len(bits[0])).significant
+
+
+def _bits(record: Record) -> np.ndarray | None:
+    """For each judge, whether the model was right."""
+    text, count = record.found["right"], record.found["judges"]
+    if not text:
+        return None
+    return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))[:count].astype(bool)
+
+
+def minutes(race: Race, record: Record) -> float:
+    """Of the recommended training: on all images, those that judge too."""
+    candidate = named(race, record.candidate)
+    images = race.images + record.found["judges"]
+    return race.seconds(candidate, images, record.epochs) / 60
+
+
+def named(race: Race, name: str) -> Candidate:
+    return next(candidate for candidate in race.candidates if candidate.name == name)
+
+
+def rows(race: Race) -> list[dict[str, Any]]:
+    """What is known of each candidate that has trained, best first."""
+    found, best = [], next(iter(ranked(race)), None)
+    for record in ranked(race):
+        figures, judges = record.found["figures"], record.found["judges"]
+        accuracy = figures.get("accuracy")
+        found.append(
+            {
+                "candidate": record.candidate,
+                "accuracy": accuracy,
+                "interval": None if accuracy is None else [*kit.wilson(accuracy, judges)],
+                "loss": figures.get("loss"),
+                "ms": record.found["ms"],
+                "mb": record.found["bytes"] / 1e6,
+                "minutes": minutes(race, record),
+                "learn": record.learn,
+                "epochs": record.epochs,
+                "share": record.share,
+                "seconds": record.seconds,
+                "alike": best is not None and (record is best or alike(best, record)),
+            }
+        )
+    front = {row["candidate"] for cost in COSTS for row in pareto(found, cost)}
+    return [row | {"front": row["candidate"] in front} for row in found]
+
+
+def error(row: Mapping[str, Any]) -> float:
+    """What the plot shows: the share of errors, or the loss."""
+    value = row["loss"] if row["accuracy"] is None else 1 - row["accuracy"]
+    return float(math.nan if value is None else value)
+
+
+def pareto(found: Sequence[Mapping[str, Any]], cost: str) -> list[Mapping[str, Any]]:
+    """Those of which none is both better and cheaper, cheapest first."""
+    front: list[Mapping[str, Any]] = []
+    for row in sorted(found, key=lambda row: (row[cost], error(row))):
+        if not front or error(row) < error(front[-1]):
+            front.append(row)
+    return front
+
+
+def table(race: Race) -> tuple[list[str], list[list[object]]]:
+    """Titles and rows; titles that begin with # are of numbers."""
+    found = rows(race)
+    exact = any(row["accuracy"] is not None for row in found)
+    titles = ["model", "#accuracy" if exact else "#loss", "interval", "#ms", "#MB", "#minutes",
+              "#images", "#epochs", "note"]  # fmt: skip
+    lines = []
+    for place, row in enumerate(found):
+        value, interval = row["accuracy"], row["interval"]
+        shown = f"{value:.2%}" if value is not None else f"{row['loss']:.4f}"
+        notes = {
+            "recommended": place == 0,
+            "not worse for sure": bool(place and row["alike"]),
+            f"{row['share']:.0%} of its training": row["share"] < 0.995,
+        }
+        lines.append(
+            [row["candidate"], shown,
+             interval and f"{interval[0]:.1%} to {interval[1]:.1%}", f"{row['ms']:.3g}",
+             f"{row['mb']:.3g}", f"{row['minutes']:.2g}", f"{row['learn']:,}", row["epochs"],
+             ", ".join(word for word, true in notes.items() if true)]
+        )  # fmt: skip
+    return titles, lines
+
+
+def line_of(race: Race, record: Record) -> str:
+    """One line while the pick goes on."""
+    found = record.found
+    if record.state != "done":
+        return f"{record.candidate}: left out, {record.why}"
+    if not record.rung:
+        if refused := race.limits.refuses(found):
+            return f"{record.candidate}: left out, {refused}"
+        whole = race.seconds(named(race, record.candidate), race.images,
+                             race.whole(named(race, record.candidate))[0])  # fmt: skip
+        return (
+            f"{record.candidate}: {found['ms']:.3g} ms an image, {found['bytes'] / 1e6:.3g} MB, its "
+            f"training takes about {_clock(whole)}"
+        )
+    accuracy = found["figures"].get("accuracy")
+    told = f"loss {found['figures'].get('loss', math.nan):.4f}"
+    told = told if accuracy is None else f"{accuracy:.2%}"
+    part = "" if record.share >= 0.995 else f", {record.share:.0%} of its training"
+    return f"{record.candidate}: {told} in {_clock(record.seconds)}{part}"
+
+
+def _clock(seconds: float) -> str:
+    from zoo_pick.pick import clock
+
+    return clock(seconds)
+
+
+def recommendation(found: Picked) -> str:
+    """Two sentences."""
+    every = rows(found.race)
+    if not every:
+        return "No model could be trained in this time. A larger budget may help."
+    best, judges = every[0], found.document["images"]["judge"]
+    low, high = best["interval"] or (0, 0)
+    figure = f"a validation loss of {best['loss'] or math.nan:.4f}"
+    if best["accuracy"] is not None:
+        figure = f"{best['accuracy']:.1%} of {judges:,} validation images ({low:.1%} to {high:.1%})"
+    told = (
+        f"Take {best['candidate']}: {figure}, {best['ms']:.3g} ms an image, {best['mb']:.3g} MB, "
+        f"about {_clock(60 * best['minutes'])} of training on everything."
+    )
+    near = [row for row in every[1:] if row["alike"]]
+    if best["accuracy"] is None:
+        return f"{told} Whether others are worse for sure is not tested for this kind of labels."
+    if not near:
+        return f"{told} All others are worse for sure."
+    names = ", ".join(row["candidate"] for row in near[:4])
+    names += f" and {len(near) - 4} more" if len(near) > 4 else ""
+    quick, small = (min((best, *near), key=lambda row: row[cost]) for cost in ("ms", "mb"))
+    words = [
+        f"{row['candidate']} is the {word}"
+        for row, word in ((quick, "fastest"), (small, "smallest"))
+        if row is not best
+    ]
+    return f"{told} It cannot be told apart from {names}" + (
+        f"; of these, {' and '.join(words)}." if words else "."
+    )
+
+
+# ---------------------------------------------------------------- files
+
+
+def final_settings(found: Picked) -> dict[str, Any]:
+    """What a training of the recommended model sets, besides its recipe."""
+    best = found.best
+    assert best is not None
+    recipe, used = named(found.race, best.candidate).planned, best.found["recipe"]
+    settings = {k: v for k, v in found.document["asked"]["settings"].items()
+                if k != "validation_fraction"}  # fmt: skip
+    if "epochs" in used and best.epochs != recipe.epochs:
+        settings["epochs"] = best.epochs
+        if recipe.warmup:
+            settings["warmup"] = recipe.warmup * min(1.0, best.epochs / recipe.epochs)
+    return settings | {k: best.settings[k] for k in ("batch_size", "lr") if k in best.settings}
+
+
+def write_recipe(found: Picked) -> None:
+    """best.toml, for zoo train --config."""
+    best = found.best
+    assert best is not None
+    candidate = named(found.race, best.candidate)
+    settings = final_settings(found)
+    lines = [f"# The choice of {found.path.name}: zoo train --config {found.recipe}", ""]
+    lines += [f"{k} = {_toml(v)}" for k, v in settings.items() if not isinstance(v, Mapping)]
+    tables = {k: v for k, v in settings.items() if isinstance(v, Mapping) and v}
+    run = {"model": candidate.model, "dataset": found.document["reference"],
+           "recipe": candidate.recipe}  # fmt: skip
+    for title, options in (tables | {"run": run}).items():
+        lines += ["", f"[{title}]"]
+        lines += [f"{k} = {_toml(v)}" for k, v in options.items() if v is not None]
+    with kit.atomic_write(found.recipe) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)  # strings, numbers and lists are alike
+
+
+def write_report(found: Picked) -> Path:
+    """report.md, with the plot where matplotlib is installed."""
+    path, document = found.path / "report.md", found.document
+    titles, lines = table(found.race)
+    parts = [
+        f"# A model for {document['name']}",
+        found.recommendation,
+        f"{clocked(document)} {document['images']['learn']:,} images to learn from, "
+        f"{document['images']['judge']:,} to judge by; the test set was not touched. Intervals are "
+        "95 % intervals, for other images of this kind.",
+    ]
+    if lines:
+        parts.append(_markdown([title.lstrip("#") for title in titles], lines))
+    try:
+        draw_front(found, found.path / "pictures" / "front.png")
+        parts.append("![error against cost](pictures/front.png)")
+    except ImportError:
+        pass
+    if found.left_out:
+        parts += ["## Left out", _markdown(["model", "why"], [*found.left_out.items()])]
+    if found.best:
+        text = found.recipe.read_text("utf-8").rstrip()
+        parts += ["## The recipe", f"```toml\n{text}\n```"]
+    with kit.atomic_write(path) as temporary:
+        temporary.write_text(kit.visible("\n\n".join(parts) + "\n"), "utf-8")
+    return path
+
+
+def clocked(document: Mapping[str, Any]) -> str:
+    return f"{_clock(document['spent'])} of a budget of {_clock(document['budget'])}."
+
+
+def _markdown(titles: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    def row(cells: Sequence[object]) -> str:
+        texts = ["" if cell is None else str(cell).replace("|", "\\|") for cell in cells]
+        return f"| {' | '.join(texts)} |"
+
+    return "\n".join([row(titles), row(["---"] * len(titles)), *map(row, lines)])
+
+
+def draw_front(found: Picked, path: Path) -> None:
+    """Error against each cost; a line joins what nothing beats in both."""
+    every = [row for row in rows(found.race) if math.isfinite(error(row))]
+    if not every:
+        return
+    exact = every[0]["accuracy"] is not None
+    title = f"{found.document['name']}: {len(every)} models and recipes"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure, panels = kit.new_figure(14.4, 4.4, title, columns=3)
+    shown = {row["candidate"] for row in every[:LABELLED]}
+    for panel, (cost, words) in zip(panels, COSTS.items(), strict=True):
+        front = pareto(every, cost)
+        panel.plot([row[cost] for row in front], [error(row) for row in front], color=BLUE,
+                   linewidth=1.2, zorder=1)  # fmt: skip
+        for place, row in enumerate(every):
+            low, high = row["interval"] or (1 - error(row), 1 - error(row))
+            down, up = error(row) - (1 - high), (1 - low) - error(row)
+            colour = RED if place == 0 else BLUE if row in front else GREY
+            bars = [[max(0.0, down)], [max(0.0, up)]] if exact else None
+            panel.errorbar([row[cost]], [error(row)], bars, fmt="o", color=colour, markersize=6,
+                           markerfacecolor=colour if row["share"] > 0.995 else "white",
+                           elinewidth=0.9, zorder=3 if place == 0 else 2)  # fmt: skip
+            if row["candidate"] in shown and (row in front or place == 0):
+                panel.annotate(row["candidate"], (row[cost], error(row)), xytext=(5, 5),
+                               textcoords="offset points", fontsize=8, color=INK)  # fmt: skip
+        panel.set_xscale("log")
+        panel.set_xlabel(words)
+        panel.set_ylabel(("share of errors" if exact else "loss") if panel is panels[0] else "")
+        panel.spines[["top", "right"]].set_visible(False)
+    kit.save_figure(figure, path)
+
+
