@@ -1,8 +1,8 @@
 """Who trains next, and for how long: successive halving in which all get the same time.
 
 Plain functions of what has ended so far, so that a pick that was stopped goes on as it would have.
-Each rung gives every candidate that is left the same time, and trains as much of its recipe as fits:
-fewer epochs, or a part of the images where not even one epoch fits. The best third goes on.
+Each rung gives every candidate that is left the same time, for as much of its recipe as fits: fewer
+epochs, or a part of the images where not even one epoch fits. The best third goes on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ KEPT = 3  # one of so many goes on to the next rung
 MORE = 1.3  # times the training before: less is not worth another one
 UPDATES = 1000  # that a network needs to arrive; recipes that make fewer get longer
 SMALL_BATCH = 32  # and these batches, where images are few
+TOO_LONG = 20  # times the budget: a part of so long a training says nothing
 FEWEST = 40  # images to learn from
 WHOLE = 0.3  # of what is left may go into seeing all images once with frozen backbones
 SLACK = 1.1  # validation after each epoch
@@ -111,9 +112,8 @@ class Race:
         for record in self.of(candidate.name):
             if record.state != "done" and not self.best(candidate):
                 return record.why
-            if record.rung == 0 and record.state == "done":
-                if refused := self.limits.refuses(record.found):
-                    return refused
+            if self._measured(record) and (refused := self.limits.refuses(record.found)):
+                return refused
         return ""
 
     def best(self, candidate: Candidate) -> Record | None:
@@ -189,8 +189,16 @@ class Race:
 
     def alive(self) -> list[Candidate]:
         """Those that were measured and may train."""
-        measured = [c for c in self.candidates if any(r.state == "done" for r in self.of(c.name, 0))]
-        return [c for c in measured if not self.reason(c) or self.best(c)]
+        measured = {record.candidate for record in self.records if self._measured(record)}
+        return [
+            c for c in self.candidates
+            if c.name in measured and (not self.reason(c) or self.best(c))
+            and self.seconds(c, self.images, self.whole(c)[0]) <= TOO_LONG * self.budget
+        ]  # fmt: skip
+
+    @staticmethod
+    def _measured(record: Record) -> bool:
+        return record.rung == 0 and record.state == "done"
 
     def _measure(self, left: float, running: Collection[str]) -> Plan | None:
         spent = sum(r.seconds for r in self.records if r.rung == 0) / self.workers
@@ -231,7 +239,9 @@ class Race:
 
     def _going_on(self, alive: Sequence[Candidate]) -> list[Candidate]:
         """The best third of those that are not complete; one, in the end."""
-        more = [(record.score, c) for c in alive if not self._complete(c) and (record := self.best(c))]
+        more = [
+            (record.score, c) for c in alive if not self._complete(c) and (record := self.best(c))
+        ]
         more.sort(key=lambda pair: -pair[0])
         return [c for _, c in more[: math.ceil(len(more) / KEPT)]]
 

@@ -1,4 +1,4 @@
-"""What a pick found, for people: the table, the recommendation, the plot, the recipe, the report."""
+"""What a pick found, for people: table, recommendation, plot, recipe, report."""
 
 from __future__ import annotations
 
@@ -131,20 +131,24 @@ def line_of(race: Race, record: Record) -> str:
         whole = race.seconds(named(race, record.candidate), race.images,
                              race.whole(named(race, record.candidate))[0])  # fmt: skip
         return (
-            f"{record.candidate}: {found['ms']:.3g} ms an image, {found['bytes'] / 1e6:.3g} MB, its "
-            f"training takes about {_clock(whole)}"
+            f"{record.candidate}: {found['ms']:.3g} ms an image, {found['bytes'] / 1e6:.3g} MB, "
+            f"its training takes about {clock(whole)}"
         )
     accuracy = found["figures"].get("accuracy")
     told = f"loss {found['figures'].get('loss', math.nan):.4f}"
     told = told if accuracy is None else f"{accuracy:.2%}"
     part = "" if record.share >= 0.995 else f", {record.share:.0%} of its training"
-    return f"{record.candidate}: {told} in {_clock(record.seconds)}{part}"
+    return f"{record.candidate}: {told} in {clock(record.seconds)}{part}"
 
 
-def _clock(seconds: float) -> str:
-    from zoo_pick.pick import clock
-
-    return clock(seconds)
+def clock(seconds: float) -> str:
+    """`12 s`, `3 min 05 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def recommendation(found: Picked) -> str:
@@ -159,7 +163,7 @@ def recommendation(found: Picked) -> str:
         figure = f"{best['accuracy']:.1%} of {judges:,} validation images ({low:.1%} to {high:.1%})"
     told = (
         f"Take {best['candidate']}: {figure}, {best['ms']:.3g} ms an image, {best['mb']:.3g} MB, "
-        f"about {_clock(60 * best['minutes'])} of training on everything."
+        f"about {clock(60 * best['minutes'])} of training on everything."
     )
     near = [row for row in every[1:] if row["alike"]]
     if best["accuracy"] is None:
@@ -247,7 +251,7 @@ def write_report(found: Picked) -> Path:
 
 
 def clocked(document: Mapping[str, Any]) -> str:
-    return f"{_clock(document['spent'])} of a budget of {_clock(document['budget'])}."
+    return f"{clock(document['spent'])} of a budget of {clock(document['budget'])}."
 
 
 def _markdown(titles: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
@@ -288,5 +292,3 @@ def draw_front(found: Picked, path: Path) -> None:
         panel.set_ylabel(("share of errors" if exact else "loss") if panel is panels[0] else "")
         panel.spines[["top", "right"]].set_visible(False)
     kit.save_figure(figure, path)
-
-

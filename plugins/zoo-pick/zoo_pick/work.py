@@ -70,6 +70,8 @@ def work(given: Given, arrays: Any, report: Any) -> Told:
 class Hand:
     """A process for pieces of work. Both ends talk by pickles; its own output goes nowhere."""
 
+    code = "from zoo_pick.work import serve; serve()"
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -105,7 +107,7 @@ class Hand:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._process = process = subprocess.Popen(
-            [sys.executable, "-c", "from zoo_pick.work import serve; serve()"],
+            [sys.executable, "-c", self.code],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self._answers: queue.Queue[Any] = queue.Queue()
@@ -139,7 +141,12 @@ def shut() -> None:
         hand.end()
 
 
-def serve() -> None:
+def attempted(given: Given) -> dict[str, Any]:
+    """Measure a member, or train it."""
+    return trained(given) if given.learn else measured(given)
+
+
+def serve(answer_to: Callable[[Any], Any] = attempted) -> None:
     """The other end: work until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asks
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -150,7 +157,7 @@ def serve() -> None:
     while True:
         given = pieces.get()
         try:
-            answer = "done", measured(given) if not given.learn else trained(given)
+            answer = "done", answer_to(given)
         except zoo.Interrupted:
             return
         except Exception as error:
