@@ -33,6 +33,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         "features": "zoo-frozen",
         "gallery": "zoo-web",
         "generate": "zoo-generate",
+        "pick": "zoo-pick",
         **dict.fromkeys(("gallery", "serve", "report_html", "compare_html"), "zoo-web"),
     },
     "dataset": dict.fromkeys(("cifar10", "mnist", "fashion_mnist"), "zoo-classics"),

@@ -58,7 +58,7 @@ def run(members, budget=600.0, images=IMAGES, limits=None, overhead=0.2, **recip
                 state, why, took = "late", "it did not end", plan.limit
             accuracy = member.best * (1 - math.exp(-3 * plan.share / member.early))
             found = {"figures": {"accuracy": accuracy}, "ms": member.ms, "bytes": 4e6,
-                     "judges": 1000, "right": "", "recipe": {}}  # fmt: skip
+                     "judges": 1000, "right": "", "recipe": {}, "step": member.step}  # fmt: skip
         spent += took + overhead
         race.records.append(
             Record(plan.candidate.name, plan.rung, state, why, plan.learn, plan.epochs,

@@ -155,12 +155,19 @@ class Contest:
         self.say(f"[{clock(self.spent)} of {clock(self.race.budget)}] {line_of(self.race, record)}")
 
     def left_out(self) -> dict[str, str]:
-        """Candidates that never trained, and why."""
-        found = {}
+        """Candidates that never trained, and why; one line where all recipes have one reason."""
+        found, whys = {}, dict[str, set[str]]()
         for candidate in self.race.candidates:
+            why = ""
             if not self.race.best(candidate):
-                found[candidate.name] = self.race.reason(candidate) or self._no_time(candidate)
-        return found
+                why = self.race.reason(candidate) or self._no_time(candidate)
+                found[candidate.name] = why
+            whys.setdefault(candidate.model, set()).add(why)
+        return {
+            name.partition(":")[0] if len(whys[candidate.model]) == 1 else name: found[name]
+            for candidate in self.race.candidates
+            if (name := candidate.name) in found
+        }
 
     def _no_time(self, candidate: Candidate) -> str:
         if candidate.name in self.stopped:

@@ -206,7 +206,7 @@ def look(
             if recipe != PUBLISHED:
                 name = label if recipe == "default" else f"{label}:{recipe}"
                 size_ = (entry.total_parameters or 0) * ("backbone" not in entry.capabilities)
-                candidates.append(Candidate(name, qualified, recipe, planned, size_))
+                candidates.append(Candidate(name, qualified, recipe, planned, entry.trainer, size_))
     candidates.sort(key=lambda candidate: candidate.size)
     if not candidates:
         raise zoo.UsageError(f"no installed model does {_task(facts)}", "zoo list shows them")

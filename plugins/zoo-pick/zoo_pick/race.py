@@ -15,6 +15,7 @@ from typing import Any
 import zoo
 
 MEASURING = 0.3  # of the budget goes at most into measuring
+LONG = 30.0  # seconds that the measuring of one may take, in a large budget
 KEPT = 3  # one of so many goes on to the next rung
 MORE = 1.3  # times the training before: less is not worth another one
 UPDATES = 1000  # that a network needs to arrive; recipes that make fewer get longer
@@ -34,6 +35,7 @@ class Candidate:
     model: str  # plugin/name
     recipe: str
     planned: zoo.Recipe = field(repr=False)
+    trainer: str = ""
     size: int = 0  # parameters, as far as they are declared
 
 
@@ -141,11 +143,16 @@ class Race:
     def seconds(self, candidate: Candidate, learn: int, epochs: int) -> float:
         """What a training takes, from what was measured and from the last training."""
         first = self.of(candidate.name, 0)[0].found
-        told = first["fixed"] + learn * (first["once"] + SLACK * epochs * first["step"])
         last = [r for r in self.of(candidate.name) if r.rung and r.state == "done"]
-        if last and last[-1].estimate > 1:
-            told *= min(3.0, max(0.5, last[-1].seconds / last[-1].estimate))
-        return told
+        step = SLACK * (last[-1].found if last else first)["step"]
+
+        def told(learn: int, epochs: int) -> float:
+            return float(first["fixed"] + learn * (first["once"] + epochs * step))
+
+        if not last:
+            return told(learn, epochs)
+        ratio = last[-1].seconds / max(told(last[-1].learn, last[-1].epochs), 1e-3)
+        return min(3.0, max(0.5, ratio)) * told(learn, epochs)
 
     def fitting(self, candidate: Candidate, time: float) -> Plan | None:
         """As much of its training as fits into a time; None: not even a part of the images."""
@@ -206,8 +213,9 @@ class Race:
             return None
         for candidate in self.candidates:
             if not self.of(candidate.name, 0) and f"{candidate.name}-0" not in running:
-                first = not self.records  # which also imports what all need
-                limit = min(30.0, max(3.0, self.budget / 20)) + 20.0 * first
+                seen = {c.trainer for c in self.candidates if self.of(c.name, 0)}
+                limit = min(LONG, max(LONG / 3, self.budget / 20))
+                limit += LONG * (candidate.trainer not in seen)  # it imports what its like need
                 return Plan(candidate, 0, limit=min(limit, left))
         return None
 

@@ -168,6 +168,8 @@ def recommendation(found: Picked) -> str:
     near = [row for row in every[1:] if row["alike"]]
     if best["accuracy"] is None:
         return f"{told} Whether others are worse for sure is not tested for this kind of labels."
+    if len(every) == 1:
+        return f"{told} Nothing else could be trained."
     if not near:
         return f"{told} All others are worse for sure."
     names = ", ".join(row["candidate"] for row in near[:4])

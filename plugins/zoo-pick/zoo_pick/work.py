@@ -197,9 +197,10 @@ def measured(given: Given) -> dict[str, Any]:
     judges = max(1, min(given.judges, more // 4))
     second = _attempt(given, given.folder / "second", more, judges, 1)
     gone = (second["seconds"] - first["seconds"]) / (more - few)
-    once = max(0.0, gone - second["step"])
-    fixed = max(0.0, second["seconds"] - more * (once + second["step"]))
-    return second | {"fixed": fixed, "once": once}
+    step = min(first["step"], second["step"])  # whatever else the machine did just then
+    once = max(0.0, gone - step)
+    fixed = max(0.0, second["seconds"] - more * (once + step))
+    return second | {"fixed": fixed, "once": once, "step": step}
 
 
 def _attempt(given: Given, folder: Path, learn: int, judge: int, epochs: int) -> dict[str, Any]:
