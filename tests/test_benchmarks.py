@@ -59,7 +59,9 @@ def run(tmp_path, monkeypatch, capfd):
 
 def test_every_benchmark_is_tried_here():
     scripts = {path.stem for path in FOLDER.glob("*.py")}
-    assert scripts == {*SMALL, "exports", "finetuning", "frozen", "results", "cost_picture"}
+    assert scripts == {
+        *SMALL, "exports", "finetuning", "frozen", "results", "cost_picture", "pick"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,14 @@ def test_the_benchmark_of_exports(run):
     zoo.train("fcn_numpy", "synthetic", name="small", epochs=1, data=data, quiet=True)
     told = run(FOLDER / "exports.py", "small", "--margin", 1, "--blocks", 1, "--seconds", 0)
     assert "| small | 64 |" in told
+
+
+def test_the_benchmark_of_picks(run):
+    data = {"train_size": 120, "test_size": 32, "image_size": 8, "channels": 1, "classes": 2}
+    given = {"models": ["fcn_numpy"], "settings": {"data": data}, "name": "small", "quiet": True}
+    found = zoo.pick("synthetic", budget="10m", **given)
+    told = run(FOLDER / "pick.py", "synthetic", "--pick", found.path)
+    assert "regret against fcn_numpy: " in told
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def images(tmp_path):
 
 
 def small(images, tmp_path, **how):
-    given = {"budget": "30s", "models": ["fcn_numpy", "lenet_numpy", "vae"], "quiet": True}
+    given = {"budget": "10m", "models": ["fcn_numpy", "lenet_numpy", "vae"], "quiet": True}
     return zoo.pick(images, runs=tmp_path / "runs", **{**given, **how})
 
 
@@ -81,7 +81,7 @@ def test_a_pick_that_was_stopped_does_nothing_twice(images, tmp_path, monkeypatc
 
 
 def test_the_command_prints_what_python_gives(images, tmp_path):
-    words = [images, "--budget", "30s", "--model", "fcn_numpy", "--max-mb", "0.001", "--json"]
+    words = [images, "--budget", "10m", "--model", "fcn_numpy", "--max-mb", "0.001", "--json"]
     done = CliRunner().invoke(pick_command, [*map(str, words), "--runs", str(tmp_path / "runs")])
     assert done.exit_code == 1
     document = json.loads(done.stdout)
@@ -122,11 +122,14 @@ def test_budgets_are_read():
 
 class Sleeper(Hand):
     code = """
-import os, time
+import os, signal, time
 from zoo_pick.work import serve
 
 def work(given):
     print("noise")
+    if given == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        given = 1000
     if given == "die":
         os._exit(3)
     if given == "fail":
@@ -145,8 +148,32 @@ def test_what_hangs_is_ended_and_the_next_piece_runs():
     state, why = hand.ask(1000, 0.3)
     assert (state, why) == ("late", "it did not end within 0 s")
     assert time.monotonic() - started < 100
+    assert hand.ask("stubborn", 0.3)[0] == "late"
     assert hand.ask(0, 60) == ("done", 0)
     assert hand.ask("fail", 60)[0] == "failed" and "no such thing" in hand.ask("fail", 60)[1]
     assert hand.ask("die", 60) == ("failed", "its process died, for want of memory perhaps")
     assert hand.ask(0, 60) == ("done", 0)
     hand.end()
+
+
+@pytest.mark.slow
+def test_a_model_that_hangs_costs_no_more_than_its_time(images, tmp_path, monkeypatch):
+    code = """
+import time
+from zoo_pick import work
+
+plain = work.kit.attempt
+
+def attempt(model, *given, **how):
+    if "lenet" in model:
+        time.sleep(10_000)
+    return plain(model, *given, **how)
+
+work.kit.attempt = attempt
+work.serve()
+"""
+    monkeypatch.setattr(Hand, "code", code)
+    monkeypatch.setattr("zoo_pick.work._own", [])
+    found = small(images, tmp_path, budget="90s")
+    assert found.model == "fcn_numpy" and "did not end" in found.left_out["lenet_numpy"]
+    assert found.document["spent"] < 90

@@ -79,7 +79,8 @@ class Picked:
         }
 
     def _repr_html_(self) -> str:
-        from zoo_pick.verdict import draw_front, table
+        from zoo_pick.drawing import draw_front
+        from zoo_pick.verdict import table
 
         columns, lines = table(self.race)
         shown = [columns, *lines]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import zoo
@@ -24,7 +24,7 @@ TOO_LONG = 20  # times the budget: a part of so long a training says nothing
 FEWEST = 40  # images to learn from
 WHOLE = 0.3  # of what is left may go into seeing all images once with frozen backbones
 SLACK = 1.1  # validation after each epoch
-PATIENCE, START = 2.0, 5.0  # a training is ended after so many times its estimate, and seconds
+PATIENCE, START = 4.0, 10.0  # a training is ended after so many times its estimate, and seconds
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,10 @@ class Race:
         ratio = last[-1].seconds / max(told(last[-1].learn, last[-1].epochs), 1e-3)
         return min(3.0, max(0.5, ratio)) * told(learn, epochs)
 
+    def plain_seconds(self, candidate: Candidate) -> float:
+        """What a training with the recipe as it is takes, on all these images."""
+        return self.seconds(candidate, self.images, candidate.planned.epochs)
+
     def fitting(self, candidate: Candidate, time: float) -> Plan | None:
         """As much of its training as fits into a time; None: not even a part of the images."""
         whole, settings = self.whole(candidate)
@@ -237,9 +241,19 @@ class Race:
             if plan is None or plan.share < min(1.0, MORE * before):
                 continue
             limit = min(left, PATIENCE * plan.estimate + START)
-            return Plan(candidate, rung, plan.learn, plan.epochs, plan.settings, plan.share,
-                        plan.estimate, limit)  # fmt: skip
+            return replace(self._shared(plan), rung=rung, limit=limit)
         return None
+
+    def _shared(self, plan: Plan) -> Plan:
+        """With the images that its backbone has seen already, where those are not all."""
+        if plan.learn == self.images or not self._passes(plan.candidate):
+            return plan
+        like = [c.name for c in self.candidates if c.model == plan.candidate.model]
+        seen = [r.learn for name in like for r in self.of(name) if r.rung and r.state == "done"]
+        learn = min(seen, key=lambda count: abs(count - plan.learn), default=plan.learn)
+        if not plan.learn / MORE < learn < plan.learn * MORE:
+            return plan
+        return replace(plan, learn=learn, share=plan.share * learn / plan.learn)
 
     def _complete(self, candidate: Candidate) -> bool:
         """Whether it has had its whole training, or failed."""

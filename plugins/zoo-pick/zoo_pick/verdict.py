@@ -16,8 +16,6 @@ from zoo_pick.race import Candidate, Race, Record
 if TYPE_CHECKING:
     from zoo_pick.pick import Picked
 
-LABELLED = 8  # points of the plot that have a name, besides the front
-BLUE, GREY, RED, INK = "#0072B2", "#bbbbbb", "#D55E00", "#222222"
 COSTS = {"ms": "milliseconds an image", "mb": "megabytes", "minutes": "minutes of training"}
 
 
@@ -238,6 +236,8 @@ def write_report(found: Picked) -> Path:
     if lines:
         parts.append(_markdown([title.lstrip("#") for title in titles], lines))
     try:
+        from zoo_pick.drawing import draw_front
+
         draw_front(found, found.path / "pictures" / "front.png")
         parts.append("![error against cost](pictures/front.png)")
     except ImportError:
@@ -262,35 +262,3 @@ def _markdown(titles: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
         return f"| {' | '.join(texts)} |"
 
     return "\n".join([row(titles), row(["---"] * len(titles)), *map(row, lines)])
-
-
-def draw_front(found: Picked, path: Path) -> None:
-    """Error against each cost; a line joins what nothing beats in both."""
-    every = [row for row in rows(found.race) if math.isfinite(error(row))]
-    if not every:
-        return
-    exact = every[0]["accuracy"] is not None
-    title = f"{found.document['name']}: {len(every)} models and recipes"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure, panels = kit.new_figure(14.4, 4.4, title, columns=3)
-    shown = {row["candidate"] for row in every[:LABELLED]}
-    for panel, (cost, words) in zip(panels, COSTS.items(), strict=True):
-        front = pareto(every, cost)
-        panel.plot([row[cost] for row in front], [error(row) for row in front], color=BLUE,
-                   linewidth=1.2, zorder=1)  # fmt: skip
-        for place, row in enumerate(every):
-            low, high = row["interval"] or (1 - error(row), 1 - error(row))
-            down, up = error(row) - (1 - high), (1 - low) - error(row)
-            colour = RED if place == 0 else BLUE if row in front else GREY
-            bars = [[max(0.0, down)], [max(0.0, up)]] if exact else None
-            panel.errorbar([row[cost]], [error(row)], bars, fmt="o", color=colour, markersize=6,
-                           markerfacecolor=colour if row["share"] > 0.995 else "white",
-                           elinewidth=0.9, zorder=3 if place == 0 else 2)  # fmt: skip
-            if row["candidate"] in shown and (row in front or place == 0):
-                panel.annotate(row["candidate"], (row[cost], error(row)), xytext=(5, 5),
-                               textcoords="offset points", fontsize=8, color=INK)  # fmt: skip
-        panel.set_xscale("log")
-        panel.set_xlabel(words)
-        panel.set_ylabel(("share of errors" if exact else "loss") if panel is panels[0] else "")
-        panel.spines[["top", "right"]].set_visible(False)
-    kit.save_figure(figure, path)
