@@ -19,7 +19,9 @@ from zoo_pick.verdict import table
               show_default="no limit", help="Milliseconds that an image may take.")  # fmt: skip
 @click.option("--max-mb", type=click.FloatRange(0, min_open=True), default=math.inf,
               show_default="no limit", help="Megabytes that the model may have.")  # fmt: skip
-@click.option("--model", "models", multiple=True, help="Only this model; may be repeated.")
+@click.option(
+    "--model", "models", multiple=True, help="Only this model, or NAME:RECIPE; may be repeated."
+)
 @kit.set_option(f"A setting of all trainings: data.NAME, {', '.join(SET)}.")
 @click.option("--train", is_flag=True, help="Then train the chosen model on everything.")
 @kit.engine_options

@@ -20,7 +20,7 @@ LEAST = 20.0  # seconds of a budget
 JUDGES = 2000  # images that judge, at most: more tell little more
 SHARE = 0.2  # of the training images, where that is fewer
 LEARN = 20  # images of which at least so many must be left
-PUBLISHED = "paper"  # recipes that repeat somebody's figure
+RECIPES = ("default", "few_images", "finetune")  # that try; others repeat a figure, say
 SET = ("subset", "validation_fraction", "seed")
 WORDS = {"class": "one class", "classes": "any number of classes", "numbers": "numbers"}
 
@@ -114,7 +114,8 @@ def pick(
         found.recommendation, found.model, found.recipe
 
     budget: seconds, or a text as "20m"; a training afterwards (`train`) is not part of it. max_ms,
-    max_mb: what the model may take for an image, and weigh. models: only these. settings: of the
+    max_mb: what the model may take for an image, and weigh. models: only these, with all recipes
+    or one, "cnn:paper". settings: of the
     data, `{"data": {...}}`, and subset, validation_fraction and seed. name: of the folder; the same
     call goes on with a pick that was stopped. workers, engine, address, resources, retries: as for
     `zoo.tune`.
@@ -196,22 +197,27 @@ def look(
         "validation_fraction": fraction,
     }  # fmt: skip
     left_out: dict[str, str] = {}
-    candidates: list[Candidate] = []
-    for label in models or zoo.list_models():
+    candidates: list[tuple[tuple[bool, int], Candidate]] = []
+    for name in models or zoo.list_models():
+        label, colon, recipe = name.partition(":")
         entry = zoo.info(label)
         if "classification" not in entry.kinds:
-            left_out[label] = f"it does {' and '.join(entry.kinds)}, not {_task(facts)}"
+            left_out[name] = f"it does {' and '.join(entry.kinds)}, not {_task(facts)}"
             continue
+        if colon and recipe not in entry.recipes:
+            hint = kit.did_you_mean(recipe, entry.recipes, f"it has: {', '.join(entry.recipes)}")
+            raise zoo.OptionError(f"model {label!r} has no recipe {recipe!r}", hint)
         qualified = f"{entry.provider.plugin}/{entry.name}" if entry.provider else entry.name
-        for recipe, planned in entry.recipes.items():
-            if recipe != PUBLISHED:
-                name = label if recipe == "default" else f"{label}:{recipe}"
-                size_ = (entry.total_parameters or 0) * ("backbone" not in entry.capabilities)
-                candidates.append(Candidate(name, qualified, recipe, planned, entry.trainer, size_))
-    candidates.sort(key=lambda candidate: candidate.size)
-    if not candidates:
+        frozen, size_ = "backbone" in entry.capabilities, entry.total_parameters or 10**10
+        for one in [recipe] if colon else [one for one in RECIPES if one in entry.recipes]:
+            shown, planned = label if one == "default" else f"{label}:{one}", entry.recipes[one]
+            made = Candidate(shown, qualified, one, planned, entry.trainer)
+            candidates.append(((not frozen, size_), made))
+    # Frozen backbones first, the small ones first: they cost little, and often win.
+    found = [made for _, made in sorted(candidates, key=lambda pair: pair[0])]
+    if not found:
         raise zoo.UsageError(f"no installed model does {_task(facts)}", "zoo list shows them")
-    return facts, candidates, left_out
+    return facts, found, left_out
 
 
 def _task(facts: Mapping[str, Any]) -> str:

@@ -36,7 +36,6 @@ class Candidate:
     recipe: str
     planned: zoo.Recipe = field(repr=False)
     trainer: str = ""
-    size: int = 0  # parameters, as far as they are declared
 
 
 @dataclass(frozen=True)
@@ -111,12 +110,15 @@ class Race:
 
     def reason(self, candidate: Candidate) -> str:
         """Why a candidate is left out; "": it is not, or not yet."""
-        for record in self.of(candidate.name):
-            if record.state != "done" and not self.best(candidate):
-                return record.why
-            if self._measured(record) and (refused := self.limits.refuses(record.found)):
-                return refused
-        return ""
+        if self.best(candidate):
+            return ""
+        own = self.of(candidate.name)
+        if own and own[0].state == "done" and (refused := self.limits.refuses(own[0].found)):
+            return refused
+        # The other recipes of a model that fails need the same weights, say, or hang as well.
+        like = [c.name for c in self.candidates if c.model == candidate.model and not own]
+        every = own + [record for name in like for record in self.of(name, 0)]
+        return next((record.why for record in every if record.state != "done"), "")
 
     def best(self, candidate: Candidate) -> Record | None:
         """Its best training; the measuring is not one."""
@@ -200,23 +202,20 @@ class Race:
 
     def alive(self) -> list[Candidate]:
         """Those that were measured and may train."""
-        measured = {record.candidate for record in self.records if self._measured(record)}
+        measured = {r.candidate for r in self.records if not r.rung and r.state == "done"}
         return [
             c for c in self.candidates
-            if c.name in measured and (not self.reason(c) or self.best(c))
+            if c.name in measured and not self.reason(c)
             and self.seconds(c, self.images, self.whole(c)[0]) <= TOO_LONG * self.budget
         ]  # fmt: skip
-
-    @staticmethod
-    def _measured(record: Record) -> bool:
-        return record.rung == 0 and record.state == "done"
 
     def _measure(self, left: float, running: Collection[str]) -> Plan | None:
         spent = sum(r.seconds for r in self.records if r.rung == 0) / self.workers
         if spent > MEASURING * self.budget:
             return None
         for candidate in self.candidates:
-            if not self.of(candidate.name, 0) and f"{candidate.name}-0" not in running:
+            known = self.of(candidate.name, 0) or self.reason(candidate)
+            if not known and f"{candidate.name}-0" not in running:
                 seen = {c.trainer for c in self.candidates if self.of(c.name, 0)}
                 limit = min(LONG, max(LONG / 3, self.budget / 20))
                 limit += LONG * (candidate.trainer not in seen)  # it imports what its like need

@@ -28,6 +28,7 @@ from zoo import kit
 GRACE = 2.0  # seconds that a process has to save what it has
 FEW, MOST = 16, 2048  # images of the two trainings that measure a member
 AIM = 1.5  # seconds that the second one takes, about
+FIXED = 2.0  # seconds that surround a training, where imports hide how many
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,10 @@ def measured(given: Given) -> dict[str, Any]:
     pace = first["step"] + first["ms"] / 4000
     more = min(MOST, given.total, int(AIM / pace))
     if more < 2 * few:  # a slow one, or hardly an image: the first has to do
-        return first | {"fixed": 0.0, "once": max(0.0, first["seconds"] / few - first["step"])}
+        passes = "backbone" in zoo.info(given.model).capabilities
+        once = (passes + 1 / 4) * first["ms"] / 1000
+        fixed = first["seconds"] - few * (once + first["step"])
+        return first | {"fixed": min(max(0.0, fixed), FIXED), "once": once}
     judges = max(1, min(given.judges, more // 4))
     second = _attempt(given, given.folder / "second", more, judges, 1)
     gone = (second["seconds"] - first["seconds"]) / (more - few)
