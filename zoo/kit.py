@@ -110,11 +110,14 @@ if TYPE_CHECKING:
     from zoo_core.spec.hooks import HOOKS as HOOKS
     from zoo_core.spec.plugins import SLOW as SLOW
     from zoo_core.spec.plugins import load_plugins as load_plugins
+    from zoo_core.spec.registry import open_engine as open_engine
     from zoo_core.spec.registry import registry as registry
     from zoo_core.spec.settings import merge as merge
     from zoo_core.spec.settings import override as override
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.spec.settings import what_it_sets as what_it_sets
+    from zoo_core.train.attempt import Attempt as Attempt
+    from zoo_core.train.attempt import attempt as attempt
     from zoo_core.train.builder import build_job as build_job
     from zoo_core.train.builder import open_data as open_data
     from zoo_core.train.display import open_display as open_display
