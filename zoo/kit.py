@@ -91,8 +91,11 @@ if TYPE_CHECKING:
     from zoo_core.report.write import chosen_images as chosen_images
     from zoo_core.report.write import measured_split as measured_split
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
+    from zoo_core.runs.predictions import Predictions as Predictions
     from zoo_core.runs.predictions import intervals as intervals
+    from zoo_core.runs.predictions import read_predictions as read_predictions
     from zoo_core.runs.predictions import reliability as reliability
+    from zoo_core.runs.predictions import same_images as same_images
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.runs.statistics import Difference as Difference
@@ -107,11 +110,14 @@ if TYPE_CHECKING:
     from zoo_core.spec.hooks import HOOKS as HOOKS
     from zoo_core.spec.plugins import SLOW as SLOW
     from zoo_core.spec.plugins import load_plugins as load_plugins
+    from zoo_core.spec.registry import open_engine as open_engine
     from zoo_core.spec.registry import registry as registry
     from zoo_core.spec.settings import merge as merge
     from zoo_core.spec.settings import override as override
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.spec.settings import what_it_sets as what_it_sets
+    from zoo_core.train.attempt import Attempt as Attempt
+    from zoo_core.train.attempt import attempt as attempt
     from zoo_core.train.builder import build_job as build_job
     from zoo_core.train.builder import open_data as open_data
     from zoo_core.train.display import open_display as open_display
