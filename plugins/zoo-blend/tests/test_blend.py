@@ -215,6 +215,7 @@ def test_a_student_that_was_stopped_ends_with_the_same_bytes(ask, folder, monkey
     digests = [kit.file_digest(folder / "runs" / name / "model.safetensors") for name in names]
     assert task["teachers"] == [f"mlp@{digest}" for digest in digests]
     assert task["weights"] == [0.5, 0.5] and task["use"] == "Distil"
+    assert (task["temperature"], task["truth"]) == (2.0, 0.1)  # the defaults, which may change
 
 
 @pytest.mark.slow
