@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -108,6 +109,13 @@ def test_images_that_no_member_trained_on_choose_the_weights_once(
     rows, _ = held_out([one, other])
     trained = [set(each.data.parts(each.recipe)[0]) for each in (one, other)]
     assert len(rows) > 30 and set(rows) == set(range(300)) - trained[0] - trained[1]
+
+
+def test_a_sweep_stands_for_its_runs(folder, tmp_path):
+    for number, name in enumerate(("a", "b")):
+        shutil.copytree(folder / "runs" / name, tmp_path / "seeds" / "trials" / f"00{number}")
+    names = [one.name for one in find_members(["seeds"], runs=tmp_path)]
+    assert names == ["seeds/trials/000", "seeds/trials/001"]
 
 
 def test_few_images_choose_nothing(ask, monkeypatch):
