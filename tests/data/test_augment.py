@@ -500,7 +500,7 @@ def test_a_mistake_of_a_plugin_is_one_sentence_that_names_it_and_its_word(
 
 
 def test_every_word_of_the_zoo_keeps_what_plugins_must_promise():
-    from zoo_core.testing.checks import check_augmentation
+    from zoo_author.checks import check_augmentation
 
     page = (Path(__file__).parents[2] / "docs" / "loader.md").read_text()
     for entry in registry().augmentations:

@@ -34,6 +34,8 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         "features": "zoo-frozen",
         "gallery": "zoo-web",
         "generate": "zoo-generate",
+        "plugin": "zoo-author",
+        "pick": "zoo-pick",
         **dict.fromkeys(("gallery", "serve", "report_html", "compare_html"), "zoo-web"),
     },
     "dataset": dict.fromkeys(("cifar10", "mnist", "fashion_mnist"), "zoo-classics"),

@@ -67,12 +67,15 @@ class Optimizer:
     searched: str  # what a search varies where nobody says, and how far
     options: tuple[str, ...] = ("lr", "weight_decay")  # fields of the recipe that it takes
     closure: bool = False  # whether a step asks for the loss of all rows, again and again
+    adaptive: bool = True  # whether the size of a gradient does not change the size of a step
 
 
 OPTIMIZERS = {
     "adam": Optimizer(torch.optim.Adam, SEARCHED["adam"]),
     "adamw": Optimizer(torch.optim.AdamW, SEARCHED["adamw"]),
-    "sgd": Optimizer(torch.optim.SGD, SEARCHED["sgd"], ("lr", "weight_decay", "momentum")),
+    "sgd": Optimizer(
+        torch.optim.SGD, SEARCHED["sgd"], ("lr", "weight_decay", "momentum"), adaptive=False
+    ),
     # L-BFGS finds its steps by itself; how much to shrink is open.
     "lbfgs": Optimizer(LBFGS, "weight_decay=log:1e-06:0.01", ("weight_decay",), closure=True),
 }
