@@ -182,8 +182,10 @@ def _every(reference: str, runs: Path | None) -> list[str]:
 
 def _same_training(one: zoo.Dataset, other: zoo.Dataset) -> bool:
     """Whether the rows of both are the same images, perhaps at another size."""
-    labels = (one.train.labels, other.train.labels)
-    if one.classes != other.classes or not np.array_equal(*labels):
+    ours, theirs = one.train.labels, other.train.labels
+    if ours is None or theirs is None or one.classes != other.classes:
+        return False
+    if not np.array_equal(ours, theirs):
         return False
     return one.digest == other.digest or (
         one.name == other.name and [*one.train.names] == [*other.train.names] != []
