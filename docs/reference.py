@@ -54,7 +54,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.data.datasets": "Report",
     "zoo_core.data.ops": "MovePlan",
     "zoo_core.io.errors": "MissingDependency",
-    "zoo_core.tune.tuning": "SearchResult",
+    "zoo_tune.tuning": "SearchResult",
     "zoo_core.use.predict": "Prediction Predictions",
     "zoo_core.weights.statements": "Statement",
     "zoo_core.report.compared": "Compared",

@@ -131,7 +131,7 @@ def test_what_python_sets_holds_for_the_training_after_a_search(monkeypatch):
         asked.append(settings)
         return SimpleNamespace(trained="the result")
 
-    monkeypatch.setattr("zoo_core.tune.tuning.run_search", run_search)
+    monkeypatch.setattr("zoo_tune.tuning.run_search", run_search)
     assert zoo.train("fcn_numpy", "synthetic", tune=True, subset=0.5, epochs=3) == "the result"
     assert asked[0].kept == ("subset", "epochs") and asked[0].train and asked[0].report
     zoo.train("fcn_numpy", tune=True, validation_fraction=0.3, settings={"patience": 2})
