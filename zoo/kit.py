@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document
     from zoo_core.io.documents import write_document as write_document
-    from zoo_core.io.engine import Arrays as Arrays
     from zoo_core.io.errors import MissingDependency as MissingDependency
     from zoo_core.io.errors import did_you_mean as did_you_mean
     from zoo_core.io.errors import os_errors as os_errors

@@ -110,7 +110,7 @@ def test_without_hyperopt_it_says_how_to_get_it():
     )
     assert done.returncode == 1
     assert "needs hyperopt, which is not installed" in done.stderr
-    assert "pip install 'zoo-core[tune]'" in done.stderr
+    assert "pip install hyperopt" in done.stderr
 
 
 # ---------------------------------------------------------------- pruning

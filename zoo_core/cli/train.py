@@ -154,6 +154,7 @@ def trained(result: Result, reported: bool = False) -> Answer:
 
 
 def entry_of(model: str) -> ModelEntry:
+    """The entry of the MODEL that was typed."""
     if not model:
         raise click.UsageError("say which MODEL to train; zoo list shows them")
     from zoo_core.weights.manifest import find_model

@@ -222,6 +222,7 @@ def plugin_of(entry: Entry) -> str:
 
 
 def qualified_name(entry: Entry) -> str:
+    """The name with the plugin in front."""
     return f"{plugin_of(entry)}/{entry.name}"
 
 

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zoo import (
     Dataset,
     Engine,
@@ -28,7 +30,6 @@ from zoo import (
     ZooError,
 )
 from zoo.kit import (
-    Arrays,
     Checkpoints,
     Display,
     Run,
@@ -47,6 +48,7 @@ from zoo_tune.search import Lines, Search, SearchPlan, Trial, last_scores, valid
 from zoo_tune.searcher import Suggestion, make_searcher
 from zoo_tune.space import as_settings
 
+Arrays = Mapping[str, np.ndarray]
 Losses = Sequence[float]  # after each epoch
 Report = Callable[[Mapping[str, Any]], None]
 
