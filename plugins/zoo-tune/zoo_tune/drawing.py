@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from zoo import kit
 from zoo.kit import (
     COLOURS,
     INK,
@@ -21,7 +22,6 @@ from zoo.kit import (
     line_style,
     new_figure,
     panels_of,
-    save_figure,
     short,
     tidy,
 )
@@ -56,7 +56,7 @@ def draw_trials(path: Path, axes: Sequence[Axis], trials: Sequence[Trial], title
                           zorder=3, transform=panel.get_xaxis_transform(),
                           label="failed")  # fmt: skip
     panel.legend(frameon=False, fontsize=8.5, loc="best")
-    save_figure(figure, path)
+    kit.save_figure(figure, path)
 
 
 def _scale(panel: Axes, axis: Axis) -> Callable[[Trial], float]:
@@ -100,7 +100,7 @@ def draw_trial_curves(path: Path, trials: Sequence[Trial], title: str) -> None:
     if any(trial.status == "pruned" for trial in trials):
         axes.plot([], [], color=INK, linewidth=1.1, linestyle="--", label="pruned", **CUT)
     axes.legend(frameon=False, fontsize=8.5, loc="upper right")
-    save_figure(figure, path)
+    kit.save_figure(figure, path)
 
 
 def draw_sweep(
@@ -133,4 +133,4 @@ def draw_sweep(
         if classes:
             panel.axhline(1 / classes, color=INK, linewidth=0.8, linestyle=":")
         label_ends(panel, ends)
-    save_figure(figure, path)
+    kit.save_figure(figure, path)
