@@ -127,8 +127,11 @@ if TYPE_CHECKING:
     from zoo_core.report.write import measured_split as measured_split
     from zoo_core.report.write import write_report as write_report
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
+    from zoo_core.runs.predictions import Predictions as Predictions
     from zoo_core.runs.predictions import intervals as intervals
+    from zoo_core.runs.predictions import read_predictions as read_predictions
     from zoo_core.runs.predictions import reliability as reliability
+    from zoo_core.runs.predictions import same_images as same_images
     from zoo_core.runs.run import FORMAT as FORMAT
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import SearchFolder as SearchFolder
@@ -163,6 +166,8 @@ if TYPE_CHECKING:
     from zoo_core.spec.settings import override as override
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.spec.settings import what_it_sets as what_it_sets
+    from zoo_core.train.attempt import Attempt as Attempt
+    from zoo_core.train.attempt import attempt as attempt
     from zoo_core.train.builder import begin_run as begin_run
     from zoo_core.train.builder import build_job as build_job
     from zoo_core.train.builder import check_same as check_same

@@ -307,6 +307,7 @@ def test_mixup_blends_each_picture_with_the_next_by_its_weight(backend):
         assert np.allclose(np.asarray(batch.images).transpose(0, 2, 3, 1), expected, atol=0.01)
         assert np.array_equal(batch.labels, LABELS[batch.indices])
         assert np.array_equal(batch.mixed_labels, LABELS[following])
+        assert np.array_equal(batch.mixed_indices, following)
         seen += len(batch)
     assert seen == N
 

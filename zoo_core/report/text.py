@@ -192,7 +192,7 @@ def class_tables(facts: Facts) -> list[str]:
     scores = class_scores(classes, confusion)
     rows = [
         (escaped(s.name), percent(s.accuracy),
-         interval_text("accuracy", wilson(s.accuracy, s.pictures)) or "", f"{s.pictures:,}")
+         interval_text("accuracy", wilson(s.accuracy, s.images)) or "", f"{s.images:,}")
         for s in scores
     ]  # fmt: skip
     if len(rows) > 12:

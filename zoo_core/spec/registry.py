@@ -27,6 +27,7 @@ E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
+        "blend": "zoo-blend",
         "explain": "zoo-explain",
         "export": "zoo-export",
         **dict.fromkeys(("data check", "check_data", "check_labels"), "zoo-check"),
@@ -35,6 +36,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         "generate": "zoo-generate",
         "plugin": "zoo-author",
         **dict.fromkeys(("tune", "sweep", "search", "tune_and_train", "open_search"), "zoo-tune"),
+        "pick": "zoo-pick",
         **dict.fromkeys(("gallery", "serve", "report_html", "compare_html"), "zoo-web"),
     },
     "dataset": dict.fromkeys(("cifar10", "mnist", "fashion_mnist"), "zoo-classics"),

@@ -41,6 +41,8 @@ KEPT = ("resume", "train", "runs", "quiet", "checkpoint_seconds")
 @click.option("--patience", type=int, help="As --set patience=N.")
 @click.option("--seed", type=int, help="As --set seed=N.")
 @kit.set_option("Any other setting of all trials.")
+@click.option("--at", multiple=True, metavar="NAME=VALUE",
+              help="A setting of the trials alone; --train leaves it out.")  # fmt: skip
 @click.option("--train", is_flag=True,
               help="Then train with the best settings on all training images.")  # fmt: skip
 @kit.engine_options
@@ -60,6 +62,8 @@ def tune_command(ctx: click.Context, /, **given: Any) -> kit.Answer:
       zoo tune mlp --preset paper --train      the published search, then train with what it found
       zoo tune cnn --space lr=log:1e-4:1e-2 --space model.dropout=uniform:0:0.6 --trials 20
       zoo tune cnn --space batch_size=choice:64,128 --space model.channels=choice:16,32/32,64,128
+      zoo tune mlp --set model.scale=4 --set by_width=true --at model.scale=0.25 --train
+                                               search with a narrow network, train a wide one
       zoo tune --resume latest                 after Ctrl-C, a kill, a power cut
     """
     given["validation_fraction"] = given.pop("validation")
@@ -104,7 +108,9 @@ def searched(ctx: click.Context, kind: str, given: dict[str, Any]) -> kit.Answer
         kit.refuse_settings(ctx, "search", "train")
         given = {name: value for name, value in given.items() if name in KEPT}
     else:
-        given["settings"] = kit.typed_settings(given, kit.entry_of(given["model"]))
+        entry = kit.entry_of(given["model"])
+        given["settings"] = kit.typed_settings(given, entry)
+        given["at"] = kit.parse_settings(given.get("at", ()), entry)
         if given["settings"].get("portable"):
             kit.be_portable()
     from zoo_tune.tuning import search

@@ -20,6 +20,7 @@ from zoo.kit import (
     Display,
     Report,
     as_typed,
+    asked,
     atomic_write,
     choose_recipe,
     curves_of,
@@ -377,6 +378,7 @@ def _facts(
         "trained": scores and f"{document['trained']}: {scores}",
         "images": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
+        "of the trials alone": settings_text(asked(plan.at)),
         "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
         + ", ".join(f"{count} {source}" for source, count in sources),

@@ -39,14 +39,12 @@ from zoo.kit import (
     completed,
     describe,
     execute,
-    override,
     temporary_folder,
     typed,
 )
 from zoo_tune.report import SearchDisplay
 from zoo_tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
 from zoo_tune.searcher import Suggestion, make_searcher
-from zoo_tune.space import as_settings
 
 Arrays = Mapping[str, np.ndarray]
 Losses = Sequence[float]  # after each epoch
@@ -102,7 +100,7 @@ class TrialJob:
 
     @cached_property
     def recipe(self) -> Recipe:
-        return override(self.plan.recipe, as_settings(self.suggestion.parameters))
+        return self.plan.tried(self.suggestion.parameters)
 
     def hopeless(self, lines: Lines) -> bool:
         """Whether pruning ends it after these epochs."""
