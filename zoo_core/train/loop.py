@@ -69,7 +69,8 @@ class Loop:
         how = learner.loading()
         self.whole_loading = {**how, "shard": (0, 1)}  # for what each process does by itself
         self.training = job.training_loader(**how)
-        self.steps, self.epoch_images = len(self.training), len(self.training.indices)  # of an epoch
+        self.steps = len(self.training)
+        self.epoch_images = len(self.training.indices)
         self.validation, self.test, self.part = self._held_out(**how)
         # Whether what the last epoch measures is exactly what the finished model says. Where not,
         # the runner measures the finished model, and the last epoch leaves the test set out.
