@@ -36,7 +36,12 @@ def opened(root: Path, name: str, dataset: str) -> Iterator[Path]:
         others = [one for one in folder.iterdir() if not one.name.startswith(".")]
     if others and not (folder / "pick.json").exists():
         raise zoo.UsageError(f"{folder} is not the folder of a pick", "choose another --name")
-    with kit.locked(folder / ".lock"):
+
+    def refuse() -> None:
+        hint = "wait for it, or stop it with Ctrl-C"
+        raise zoo.UsageError(f"another process is working on {folder}", hint)
+
+    with kit.locked(folder / "pick", refuse):
         yield folder
 
 

@@ -147,14 +147,24 @@ class Race:
         first = self.of(candidate.name, 0)[0].found
         last = [r for r in self.of(candidate.name) if r.rung and r.state == "done"]
         step = SLACK * (last[-1].found if last else first)["step"]
+        # What a frozen backbone says of all images is kept, for all recipes of its model.
+        once = 0.0 if self._seen(candidate) else first["once"]
 
         def told(learn: int, epochs: int) -> float:
-            return float(first["fixed"] + learn * (first["once"] + epochs * step))
+            return float(first["fixed"] + learn * (once + epochs * step))
 
         if not last:
             return told(learn, epochs)
         ratio = last[-1].seconds / max(told(last[-1].learn, last[-1].epochs), 1e-3)
         return min(3.0, max(0.5, ratio)) * told(learn, epochs)
+
+    def _seen(self, candidate: Candidate) -> bool:
+        """Whether a training of its model had all images."""
+        like = {one.name for one in self.candidates if one.model == candidate.model}
+        return len(like) > 1 and any(
+            r.candidate in like and r.rung and r.state == "done" and r.learn == self.images
+            for r in self.records
+        )
 
     def plain_seconds(self, candidate: Candidate) -> float:
         """What a training with the recipe as it is takes, on all these images."""
@@ -269,4 +279,5 @@ class Race:
     def _passes(self, candidate: Candidate) -> bool:
         """Whether its time goes into seeing each image once, as that of a frozen backbone."""
         found = self.of(candidate.name, 0)[0].found
-        return bool(found["once"] > self.whole(candidate)[0] * found["step"])
+        longest = self.whole(candidate)[0] * found["step"]
+        return bool(found["once"] > longest) and not self._seen(candidate)
