@@ -42,7 +42,9 @@ def test_what_a_kill_left_goes_on_and_what_is_complete_is_measured_again(tmp_pat
         with pytest.raises(Interrupted):
             tried(tmp_path / "b", epochs=3)
     again = tried(tmp_path / "b", epochs=3)
-    assert again.document["result"]["model"]["sha256"] == whole.document["result"]["model"]["sha256"]
+    assert (
+        again.document["result"]["model"]["sha256"] == whole.document["result"]["model"]["sha256"]
+    )
     assert np.array_equal(tried(tmp_path / "b", epochs=3).values, whole.values)
 
 

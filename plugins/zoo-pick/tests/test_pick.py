@@ -45,7 +45,16 @@ def test_a_model_is_picked_and_its_recipe_trains(images, tmp_path):
     assert found.recommendation in report and "it does generation" in report
     assert (found.path / "pictures" / "front.png").exists()
     assert str(found.path) in found.to_dict()["pick"].as_posix() and "Take" in found._repr_html_()
-    command = [sys.executable, "-m", "zoo", "train", "--config", found.recipe, "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "zoo",
+        "train",
+        "--config",
+        found.recipe,
+        "--no-report",
+        "--json",
+    ]
     trained = json.loads(subprocess.check_output([*command, "--runs", tmp_path / "own"]))
     assert trained["model"]["name"] == "fcn_numpy"
     assert trained["result"]["epochs"] == found.best.epochs

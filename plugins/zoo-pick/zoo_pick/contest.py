@@ -14,13 +14,14 @@ from typing import Any
 
 import zoo
 from zoo import kit
-from zoo_pick.race import Candidate, Plan, Race, Record
+from zoo_pick.race import Candidate, Plan, Race, Record, limit
 from zoo_pick.verdict import clock, line_of
 from zoo_pick.work import Given, Told, shut
 
 FORMAT = 1
 RESERVE = 0.03  # of the budget, for the report; at least REPORT seconds
 REPORT = 4.0
+END = 1.0  # seconds that are left when nothing starts any more
 
 
 @contextmanager
@@ -123,8 +124,9 @@ class Contest:
     def pull(self) -> zoo.Piece | None:
         """The next piece for an engine."""
         left = self.left
-        plan = self.pending.pop(0) if self.pending and left > 0 else None
-        plan = plan or self.race.next(left, self.running)
+        if left <= END:
+            return None
+        plan = self.pending.pop(0) if self.pending else self.race.next(left, self.running)
         if plan is None:
             return None
         plan = replace(plan, limit=min(plan.limit, left))
@@ -144,10 +146,11 @@ class Contest:
 
     def end(self, plan: Plan, told: Told) -> None:
         """Keep what came of a plan, and say it."""
-        if told.state == "late" and self.left <= 1:
+        if told.state == "late" and self.left <= END:
             self.stopped[plan.candidate.name] = "the time was over before its training was"
+            self.pending.append(plan)  # with a larger budget it goes on
             self.save()
-            return  # with a larger budget it goes on
+            return
         record = Record(
             plan.candidate.name, plan.rung, told.state, told.why, plan.learn, plan.epochs,
             dict(plan.settings), plan.share, plan.estimate, told.seconds, told.found or {},
@@ -180,7 +183,7 @@ class Contest:
         if not self.race.of(candidate.name, 0):
             return "no time was left to measure it"
         seconds = self.race.seconds(candidate, *self._whole(candidate))
-        return f"its training takes about {clock(seconds)}, too long for this budget"
+        return f"no time was left for its training, which takes about {clock(seconds)}"
 
     def _whole(self, candidate: Candidate) -> tuple[int, int]:
         return self.race.images, self.race.whole(candidate)[0]
@@ -195,4 +198,5 @@ class Contest:
     def _plan(self, told: Mapping[str, Any]) -> Plan:
         """A plan that was at work when the pick was stopped."""
         named = {candidate.name: candidate for candidate in self.race.candidates}
-        return Plan(**{**told, "candidate": named[told["candidate"]]})
+        most = max(told["limit"], limit(told["estimate"], self.left))
+        return Plan(**{**told, "candidate": named[told["candidate"]], "limit": most})

@@ -24,7 +24,8 @@ TOO_LONG = 20  # times the budget: a part of so long a training says nothing
 FEWEST = 40  # images to learn from
 WHOLE = 0.3  # of what is left may go into seeing all images once with frozen backbones
 SLACK = 1.1  # validation after each epoch
-PATIENCE, START = 4.0, 10.0  # a training is ended after so many times its estimate, and seconds
+START = 10.0  # seconds that a training may take beside its estimate
+PATIENCE, PART = 1.5, 0.2  # times its estimate, or this part of what is left, if that is more
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,11 @@ class Limits:
         if ms > self.ms:
             return f"it takes {ms:.2g} ms for an image, more than {self.ms:g}"
         return f"it has {mb:.3g} MB, more than {self.mb:g}" if mb > self.mb else ""
+
+
+def limit(estimate: float, left: float) -> float:
+    """Seconds after which a training is ended: estimates are rough, and the budget is not."""
+    return min(left, max(PATIENCE * estimate, PART * left) + START)
 
 
 @dataclass(frozen=True)
@@ -227,9 +233,9 @@ class Race:
             known = self.of(candidate.name, 0) or self.reason(candidate)
             if not known and f"{candidate.name}-0" not in running:
                 seen = {c.trainer for c in self.candidates if self.of(c.name, 0)}
-                limit = min(LONG, max(LONG / 3, self.budget / 20))
-                limit += LONG * (candidate.trainer not in seen)  # it imports what its like need
-                return Plan(candidate, 0, limit=min(limit, left))
+                most = min(LONG, max(LONG / 3, self.budget / 20))
+                most += LONG * (candidate.trainer not in seen)  # it imports what its like need
+                return Plan(candidate, 0, limit=min(most, left))
         return None
 
     def _train(
@@ -242,15 +248,16 @@ class Race:
         time = max(0.0, (left + spent) / rungs - spent) * self.workers
         each = time / (len(waiting) + len(running)) if waiting else 0.0
         order = sorted(waiting, key=lambda c: self.seconds(c, self.images, self.whole(c)[0]))
-        passes = {c.model for c in waiting if self._passes(c)}
+        begun = {c.model for c in self.candidates if self.of(c.name, rung)}
+        passes = {c.model for c in waiting if self._passes(c)} - begun
         for candidate in order:
-            pass_ = WHOLE * left / len(passes) if candidate.model in passes else 0.0
-            plan = self.fitting(candidate, min(left, max(each, pass_)))
+            # Of each backbone the first recipe may take longer: what it computes serves them all.
+            whole = WHOLE * left / len(passes) if candidate.model in passes else 0.0
+            plan = self.fitting(candidate, min(left, max(each, whole)))
             before = max((r.share for r in self.of(candidate.name) if r.rung), default=0.0)
             if plan is None or plan.share < min(1.0, MORE * before):
                 continue
-            limit = min(left, PATIENCE * plan.estimate + START)
-            return replace(self._shared(plan), rung=rung, limit=limit)
+            return replace(self._shared(plan), rung=rung, limit=limit(plan.estimate, left))
         return None
 
     def _shared(self, plan: Plan) -> Plan:
