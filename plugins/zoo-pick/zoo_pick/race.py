@@ -148,13 +148,16 @@ class Race:
                 settings["lr"] = recipe.lr * size / recipe.batch_size
         return epochs, settings
 
-    def seconds(self, candidate: Candidate, learn: int, epochs: int) -> float:
-        """What a training takes, from what was measured and from the last training."""
+    def seconds(self, candidate: Candidate, learn: int, epochs: int, fresh: bool = False) -> float:
+        """What a training takes, from what was measured and from the last training.
+
+        fresh: on a machine that keeps no features of these images.
+        """
         first = self.of(candidate.name, 0)[0].found
         last = [r for r in self.of(candidate.name) if r.rung and r.state == "done"]
         step = SLACK * (last[-1].found if last else first)["step"]
         # What a frozen backbone says of all images is kept, for all recipes of its model.
-        once = 0.0 if self._seen(candidate) else first["once"]
+        once = 0.0 if self._seen(candidate) and not fresh else first["once"]
 
         def told(learn: int, epochs: int) -> float:
             return float(first["fixed"] + learn * (once + epochs * step))
