@@ -23,10 +23,11 @@ SMALL = {
     "photos": "--small 8 --large 0 --rounds 1 --seconds 0 --before=",
     "processes": "--models mlp --steps 3 --repeat 1 --batch 4",
     "precision": "mlp cnn --batch 2 --repeat 1",
-    "predictions": "--images 600 --interruptions 0 --warm 1",
+    "predictions": "--images 600 --interruptions 0 --every 1",
     "startup": "--repeat 1 --plugins 2",
     "train_vs_notebook": "--dataset synthetic --models mlp --pictures 100 --epochs 1 --repeat 1",
     "tune": "--dataset synthetic --pictures 400 --trials 1 --epochs 1",
+    "widths": "mlp --dataset synthetic --images 100 --judges 100 --epochs 1 --out .",
     "vit_block": "--batch 2 --repeat 1",
 }
 LONG = {
@@ -60,8 +61,15 @@ def run(tmp_path, monkeypatch, capfd):
 def test_every_benchmark_is_tried_here():
     scripts = {path.stem for path in FOLDER.glob("*.py")}
     assert scripts == {
-        *SMALL, "exports", "finetuning", "frozen", "results", "cost_picture", "pick"
-    }  # fmt: skip
+        *SMALL,
+        "blend",
+        "cost_picture",
+        "exports",
+        "finetuning",
+        "frozen",
+        "pick",
+        "results",
+    }
 
 
 @pytest.mark.parametrize(
@@ -76,6 +84,15 @@ def test_the_benchmark_of_exports(run):
     zoo.train("fcn_numpy", "synthetic", name="small", epochs=1, data=data, quiet=True)
     told = run(FOLDER / "exports.py", "small", "--margin", 1, "--blocks", 1, "--seconds", 0)
     assert "| small | 64 |" in told
+
+
+@pytest.mark.slow  # three trainings
+def test_the_benchmark_of_students(run):
+    data = {"train_size": 64, "test_size": 32}
+    zoo.train("fcn_numpy", "synthetic", name="teacher", epochs=1, data=data, quiet=True)
+    asked = "mlp teacher --set epochs=1 --set model.hidden=8 --try task.truth=0.5"
+    told = run(FOLDER / "blend.py", *asked.split())
+    assert "| task.truth=0.5 | 0 |" in told and "cannot be told apart" in told
 
 
 def test_the_benchmark_of_picks(run):

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from zoo_core.torch.backbones import features_of as features_of
     from zoo_core.torch.pretrained import Pretrained as Pretrained
     from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
+    from zoo_core.torch.task import Classification as Classification
     from zoo_core.torch.task import SumOver as SumOver
     from zoo_core.torch.task import Task as Task
     from zoo_core.torch.task import Update as Update

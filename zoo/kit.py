@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from zoo_core.cli.output import echo as echo
     from zoo_core.cli.output import group as group
     from zoo_core.cli.output import print_fields as print_fields
+    from zoo_core.cli.output import print_part as print_part
     from zoo_core.cli.output import print_table as print_table
     from zoo_core.cli.runs import comparison_table as comparison_table
     from zoo_core.cli.runs import verdicts as verdicts
+    from zoo_core.data.augment import parse_augment as parse_augment
     from zoo_core.data.datasets import read_originals as read_originals
     from zoo_core.data.features import FeatureFile as FeatureFile
     from zoo_core.data.features import kept_features as kept_features
@@ -60,11 +62,13 @@ if TYPE_CHECKING:
     from zoo_core.io.console import progress as progress
     from zoo_core.io.console import say as say
     from zoo_core.io.console import size as size
+    from zoo_core.io.console import typed as typed
     from zoo_core.io.console import visible as visible
     from zoo_core.io.console import warn as warn
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document
     from zoo_core.io.documents import write_document as write_document
+    from zoo_core.io.errors import MissingDependency as MissingDependency
     from zoo_core.io.errors import did_you_mean as did_you_mean
     from zoo_core.io.errors import os_errors as os_errors
     from zoo_core.io.files import atomic_write as atomic_write
@@ -87,8 +91,11 @@ if TYPE_CHECKING:
     from zoo_core.report.write import chosen_images as chosen_images
     from zoo_core.report.write import measured_split as measured_split
     from zoo_core.runs.leftovers import all_leftovers as all_leftovers
+    from zoo_core.runs.predictions import Predictions as Predictions
     from zoo_core.runs.predictions import intervals as intervals
+    from zoo_core.runs.predictions import read_predictions as read_predictions
     from zoo_core.runs.predictions import reliability as reliability
+    from zoo_core.runs.predictions import same_images as same_images
     from zoo_core.runs.run import Run as Run
     from zoo_core.runs.run import runs_root as runs_root
     from zoo_core.runs.statistics import Difference as Difference
@@ -97,13 +104,29 @@ if TYPE_CHECKING:
     from zoo_core.runs.summary import class_scores as class_scores
     from zoo_core.runs.summary import curves_of as curves_of
     from zoo_core.runs.summary import mixups as mixups
+    from zoo_core.spec.entries import PluginRecord as PluginRecord
+    from zoo_core.spec.framework import check_options as check_options
+    from zoo_core.spec.hooks import API as API
+    from zoo_core.spec.hooks import HOOKS as HOOKS
+    from zoo_core.spec.plugins import SLOW as SLOW
+    from zoo_core.spec.plugins import load_plugins as load_plugins
     from zoo_core.spec.registry import open_engine as open_engine
+    from zoo_core.spec.registry import registry as registry
+    from zoo_core.spec.settings import merge as merge
+    from zoo_core.spec.settings import override as override
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.spec.settings import what_it_sets as what_it_sets
     from zoo_core.train.attempt import Attempt as Attempt
     from zoo_core.train.attempt import attempt as attempt
+    from zoo_core.train.builder import build_job as build_job
+    from zoo_core.train.builder import open_data as open_data
+    from zoo_core.train.display import open_display as open_display
+    from zoo_core.train.job import honoured as honoured
+    from zoo_core.train.job import trainer_of as trainer_of
+    from zoo_core.train.runner import train as train
     from zoo_core.tune.report import SearchFacts as SearchFacts
     from zoo_core.use.generate import load_sampler as load_sampler
+    from zoo_core.use.generate import open_sampler as open_sampler
     from zoo_core.use.generate import sampler_of as sampler_of
     from zoo_core.use.load import as_input as as_input
     from zoo_core.use.load import capability as capability
@@ -114,7 +137,10 @@ if TYPE_CHECKING:
     from zoo_core.use.predict import opened as opened
     from zoo_core.use.predict import readable as readable
     from zoo_core.weights.listing import published as published
+    from zoo_core.weights.manifest import package_folder as package_folder
+    from zoo_core.weights.references import check_packaged as check_packaged
     from zoo_core.weights.references import locate as locate
     from zoo_core.weights.repository import HuggingFace as HuggingFace
+    from zoo_core.weights.verify import read_tensors as read_tensors
 
 __getattr__, __dir__, __all__ = lazy(globals())

@@ -179,6 +179,7 @@ def tune(
     space: Mapping[str, Any] | Sequence[str] = (),
     train: bool = False,
     trials: int | None = None,
+    at: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     runs: str | Path | None = None,
     quiet: bool = False,
@@ -204,11 +205,13 @@ def tune(
     space: a range, "log:LOW:HIGH" or "uniform:LOW:HIGH", or a list of values for each setting; the
     learning rate where nothing is said. changes, settings: those of all trials, as for `train`;
     the training with the best uses everything, whatever subset the trials had. docs/search.md
-    explains the rest. name: of its folder; the same call goes on with a search that was stopped.
+    explains the rest. at: settings of the trials alone. name: of its folder; the same call goes on
+    with a search that was stopped.
     """
     return _search(
         kind="tune", name=name, model=model, dataset=dataset, preset=preset, space=space,
-        train=train, trials=trials, settings={**(settings or {}), **changes}, runs=runs,
+        train=train, trials=trials, settings={**(settings or {}), **changes}, at=at or {},
+        runs=runs,
         quiet=quiet, searcher=searcher, startup=startup, prune=prune, recipe=recipe,
         workers=workers, engine=engine, address=address, resources=resources or {}, device=device,
         retries=retries, storage=storage,

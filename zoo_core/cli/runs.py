@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from zoo_core.cli import options
-from zoo_core.cli.output import Answer, Group, command, echo, group, note, print_table, say
+from zoo_core.cli.output import Answer, Group, command, echo, group, note, print_part, print_table
 from zoo_core.io.console import (
     duration,
     figure,
@@ -166,7 +166,7 @@ def remove(references: tuple[str, ...], runs: Path | None, yes: bool) -> Answer:
         for path, used in sizes.items():
             with os_errors(f"{path} could not be deleted"):
                 shutil.rmtree(path)
-            say(f"Deleted {path}, {size(used)}.")
+            print_part(f"Deleted {path}, {size(used)}.")
     return Answer([{"path": path, "bytes": used} for path, used in sizes.items()])
 
 

@@ -178,6 +178,8 @@ def trained(result: Result, reported: bool = False) -> Answer:
 @click.option("--patience", type=int, help="As --set patience=N.")
 @click.option("--seed", type=int, help="As --set seed=N.")
 @set_option("Any other setting of all trials.")
+@click.option("--at", multiple=True, metavar="NAME=VALUE",
+              help="A setting of the trials alone; --train leaves it out.")  # fmt: skip
 @click.option("--train", is_flag=True,
               help="Then train with the best settings on all training images.")  # fmt: skip
 @engine_options
@@ -197,6 +199,8 @@ def tune_command(ctx: click.Context, /, **given: Any) -> Answer:
       zoo tune mlp --preset paper --train      the published search, then train with what it found
       zoo tune cnn --space lr=log:1e-4:1e-2 --space model.dropout=uniform:0:0.6 --trials 20
       zoo tune cnn --space batch_size=choice:64,128 --space model.channels=choice:16,32/32,64,128
+      zoo tune mlp --set model.scale=4 --set by_width=true --at model.scale=0.25 --train
+                                               search with a narrow network, train a wide one
       zoo tune --resume latest                 after Ctrl-C, a kill, a power cut
     """
     given["validation_fraction"] = given.pop("validation")
@@ -238,11 +242,13 @@ def sweep_command(ctx: click.Context, /, **given: Any) -> Answer:
 def search(ctx: click.Context, kind: str, given: dict[str, Any]) -> Answer:
     """Search with what was typed; a resumed search keeps its settings."""
     assignments, typed = given.pop("assignments"), taken(given, SETTINGS)
+    at = given.pop("at", ())
     if given["resume"]:
         refuse_settings(ctx, "search", "train")
     else:
-        settings = parse_settings(assignments, entry_of(given["model"]))
-        given["settings"] = both_ways(settings, typed)
+        entry = entry_of(given["model"])
+        given["settings"] = both_ways(parse_settings(assignments, entry), typed)
+        given["at"] = parse_settings(at, entry)
         if given["settings"].get("portable"):
             be_portable()
     return searched(kind, **given)

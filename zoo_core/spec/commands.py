@@ -22,7 +22,6 @@ COMMANDS = {
     "publish": ("publish", "Publish the weights of a run, with a card."),
     "verify": ("weights", "Read weights on this machine again, every byte, and check them."),
     "remove": ("weights", "Delete the copy of weights on this machine."),
-    "plugin": ("plugins", "Start a plugin, or check one."),
     "cache": ("system", "Show or clear what the zoo keeps on this machine."),
     "doctor": (
         "system",

@@ -27,12 +27,14 @@ E = TypeVar("E", bound=Entry)
 ELSEWHERE = {  # names that people know, and the package of ours that has each
     "augmentation": dict.fromkeys(("jitter", "trivial", "rand"), "zoo-augment"),
     "command": {
+        "blend": "zoo-blend",
         "explain": "zoo-explain",
         "export": "zoo-export",
         **dict.fromkeys(("data check", "check_data", "check_labels"), "zoo-check"),
         "features": "zoo-frozen",
         "gallery": "zoo-web",
         "generate": "zoo-generate",
+        "plugin": "zoo-author",
         "pick": "zoo-pick",
         **dict.fromkeys(("gallery", "serve", "report_html", "compare_html"), "zoo-web"),
     },

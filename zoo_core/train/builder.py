@@ -181,7 +181,7 @@ def check_classes(data: Dataset) -> None:
 
 def open_data(
     entry: ModelEntry, recipe: Recipe, reference: Any, say: Callable[[str], None],
-    open_: Callable[..., Dataset] = open_dataset,
+    open_: Callable[..., Dataset] | None = None,
 ) -> tuple[Dataset, Recipe]:  # fmt: skip
     """The images as a model needs them, and the recipe with what that decided.
 
@@ -195,7 +195,7 @@ def open_data(
     if originals:
         needed = [wanted.get("size", 0), wanted.get("resize", 0), *(w.stored for w in words)]
         data_options = {"image_size": max(needed) or None, **data_options}
-    data = open_(reference, data_options, fit=fit, report=say)
+    data = (open_ or open_dataset)(reference, data_options, fit=fit, report=say)
     check_classes(data)
     told = {"fit": fit} if fit != FITS[0] else {}
     if originals:

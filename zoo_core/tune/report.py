@@ -21,7 +21,7 @@ from zoo_core.report.write import Report
 from zoo_core.runs.statistics import mean, spread
 from zoo_core.runs.summary import curves_of, number
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import ALWAYS, FIELDS, SECTIONS, as_typed, choose_recipe
+from zoo_core.spec.settings import ALWAYS, FIELDS, SECTIONS, as_typed, asked, choose_recipe
 from zoo_core.train.display import Bars, Display, open_bars, open_display
 from zoo_core.tune.search import Search, SearchPlan, Trial, last_scores
 
@@ -361,6 +361,7 @@ def _facts(
         "trained": scores and f"{document['trained']}: {scores}",
         "images": f"{data['train']:,} for training, {data['validation']:,} for validation",
         "recipe": f"{plan.recipe_name}" + (f", preset {plan.preset}" if plan.preset else ""),
+        "of the trials alone": settings_text(asked(plan.at)),
         "space": ", ".join(f"`{re.sub(digits, short, text)}`" for text in plan.space),
         "trials": f"{len(trials)} of {plan.trials}: "
         + ", ".join(f"{count} {source}" for source, count in sources),

@@ -23,7 +23,14 @@ from zoo_core.spec.recipe import Recipe, freeze
 from zoo_core.spec.registry import open_engine, qualified_name, registry
 from zoo_core.spec.settings import asked, choose_recipe, merge, override
 from zoo_core.train.job import honoured, trainer_of
-from zoo_core.tune.space import Axis, axis_texts, grid_size, parse_space
+from zoo_core.tune.space import (
+    SHARED,
+    Axis,
+    as_settings,
+    axis_texts,
+    grid_size,
+    parse_space,
+)
 
 SEARCHERS = ("tpe", "random", "grid")
 # The results do not depend on them.
@@ -47,6 +54,7 @@ class Terms:
     device: str = "auto"
     train: bool = False  # the best one on everything, afterwards
     kept: tuple[str, ...] = ()  # settings of the trials that hold for that training too
+    at: Mapping[str, Any] = field(default_factory=dict)  # settings of the trials alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +125,10 @@ class SearchPlan(Terms):
     @property
     def entry(self) -> ModelEntry:
         return registry().models.get(self.model)
+
+    def tried(self, parameters: Mapping[str, Any]) -> Recipe:
+        """The recipe of a trial."""
+        return override(override(self.recipe, self.at), as_settings(parameters))
 
     def make_engine(self) -> Engine:
         """Where the trials run."""
@@ -195,6 +207,7 @@ def decide(asked: SearchSettings) -> SearchPlan:
             )
         space = (ranges.get(recipe.optimizer) or next(iter(ranges.values())),)
     axes = parse_space(space, entry, recipe)
+    _check_at(asked.at, recipe, axes)
     if not sweep and not recipe.validation_fraction:
         raise OptionError(
             "a search needs validation images, and validation_fraction is 0",
@@ -217,6 +230,22 @@ def decide(asked: SearchSettings) -> SearchPlan:
         "guess": preset is PRESETS["default"],
     }
     return SearchPlan(recipe=recipe, recipe_name=recipe_name, space=space, axes=axes, **terms)
+
+
+def _check_at(at: Mapping[str, Any], recipe: Recipe, axes: Sequence[Axis]) -> None:
+    """Settings of the trials alone must leave the images and what is searched as they are."""
+    override(recipe, at)
+    for axis in axes:
+        section, dot, option = axis.name.partition(".")
+        if option in at.get(section, ()) if dot else section in at:
+            what = f"--at {axis.name} contradicts the search, which varies it"
+            raise OptionError(what, "leave it out of one of them")
+    for name in SHARED:
+        if name in at:
+            what = (
+                f"--at {name} cannot hold for the trials alone: it decides which images there are"
+            )
+            raise OptionError(what, "set it for all, with --set")
 
 
 CHANCE = 1.5  # times a blind guess: a classifier below that has learnt nothing

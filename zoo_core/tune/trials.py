@@ -22,7 +22,6 @@ from zoo_core.io.files import temporary_folder
 from zoo_core.io.targets import describe
 from zoo_core.runs.run import Run
 from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import override
 from zoo_core.train.builder import begin_run, build_job
 from zoo_core.train.checkpoint import Checkpoints
 from zoo_core.train.display import Display
@@ -32,7 +31,6 @@ from zoo_core.train.runner import completed, execute
 from zoo_core.tune.report import SearchDisplay
 from zoo_core.tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
 from zoo_core.tune.searcher import Suggestion, make_searcher
-from zoo_core.tune.space import as_settings
 
 Losses = Sequence[float]  # after each epoch
 Report = Callable[[Mapping[str, Any]], None]
@@ -87,7 +85,7 @@ class TrialJob:
 
     @cached_property
     def recipe(self) -> Recipe:
-        return override(self.plan.recipe, as_settings(self.suggestion.parameters))
+        return self.plan.tried(self.suggestion.parameters)
 
     def hopeless(self, lines: Lines) -> bool:
         """Whether pruning ends it after these epochs."""

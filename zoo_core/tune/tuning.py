@@ -222,7 +222,7 @@ def _check(plan: SearchPlan, data: Dataset, runs: Path, display: Display) -> dic
     """
     first = make_searcher(plan).suggest(1, []).parameters
     for changes in ({}, *({axis.name: end} for axis in plan.axes for end in axis.ends)):
-        recipe = override(plan.recipe, as_settings({**first, **changes}))
+        recipe = plan.tried({**first, **changes})
         shown = Display(quiet=True) if changes else display
         job = build_job(plan.entry, recipe, data, shown, device=plan.device, runs=runs)
     return {
@@ -236,7 +236,7 @@ def _try_out(work: Work) -> list[Trial]:
     """All trials. What they share, features of a frozen backbone say, is made before the first."""
     plan, data = work.plan, work.data if work.plan.train else work.shown
     quiet, runs = Display(quiet=True), work.search.path.parent  # _check said what there is to say
-    job = build_job(plan.entry, plan.recipe, data, quiet, device=plan.device, runs=runs)
+    job = build_job(plan.entry, plan.tried({}), data, quiet, device=plan.device, runs=runs)
     job.trainer.prepare(replace(job, display=open_display(work.display.quiet)))
     try:
         return run_trials(work)

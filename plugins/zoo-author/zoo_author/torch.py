@@ -10,16 +10,15 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, cast
 
+import safetensors.numpy
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from zoo_core.io.errors import Finding, OptionError
-from zoo_core.io.tensors import read, to_bytes
-from zoo_core.spec.framework import check_options, framework_of
-from zoo_core.spec.registry import registry
-from zoo_core.torch.learner import to_arrays
-from zoo_core.torch.trainer import TorchTrainer
+from zoo import OptionError
+from zoo.kit import check_options, registry, trainer_of
+from zoo.testing import Finding
 
 ANOTHER: dict[type, Callable[[Any], Any]] = {  # value of an option
     bool: lambda value: not value,
@@ -35,7 +34,7 @@ class Subject:
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name, self.entry, self.options = name, registry().models.get(name), options
-        self.framework = cast(TorchTrainer, framework_of(self.entry))
+        self.framework = trainer_of(self.entry)
         self.config = check_options(self.entry, options)
 
     def but(self, **changes: Any) -> Subject:
@@ -46,11 +45,11 @@ class Subject:
         return self.but(num_classes=CLASSES) if "num_classes" in self.config else self
 
     def sketch(self) -> nn.Module:
-        return self.framework.sketch(self.entry, self.config)
+        return cast(nn.Module, self.framework.sketch(self.entry, self.config))
 
     def build(self, seed: int = 0) -> nn.Module:
         torch.manual_seed(seed)
-        return self.framework.build(self.entry, self.config)
+        return cast(nn.Module, self.framework.build(self.entry, self.config))
 
     def images(self, count: int) -> Tensor:
         generator = torch.Generator().manual_seed(1)
@@ -207,7 +206,7 @@ def check_round_trip(name: str, **options: Any) -> None:
                 "safetensors stores both: the file is too large, and other tools refuse it",
                 "register the tensor once and use it in both places, or make copies (.clone())",
             )
-    tensors = read(to_bytes(to_arrays(model)))
+    tensors = safetensors.numpy.load(safetensors.torch.save(model.state_dict()))
     subject.framework.load_state(again, tensors)
     images = subject.images(2)
     with torch.inference_mode():

@@ -1,5 +1,5 @@
 """Which checks there are for a plugin, and a process of its own that makes them: `python -m
-zoo_core.testing.suite PLUGIN [OPTION=VALUE ...]` prints a line of JSON for each."""
+zoo_author.suite PLUGIN [OPTION=VALUE ...]` prints a line of JSON for each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from zoo_core.io.errors import Finding
-from zoo_core.io.targets import describe, resolve
-from zoo_core.spec.framework import framework_of
-from zoo_core.spec.plugins import load_plugins
-from zoo_core.spec.registry import registry
-from zoo_core.spec.settings import parse_value
-from zoo_core.testing import checks, models
+from zoo.kit import describe, load_plugins, parse_settings, registry, resolve, trainer_of
+from zoo.testing import Finding
+from zoo_author import checks, models
 
 # After a finding, checks that depend on it would say the same once more: they are left out.
 DECISIVE = {"targets", "wheel", "contents"}  # for all others
@@ -87,7 +83,7 @@ def checks_of(name: str, **options: Any) -> list[Check]:
         known = {key: value for key, value in options.items() if key in entry.options}
         target = ""
         with suppress(Exception):  # check_targets says so
-            target = "" if entry.own_task else framework_of(entry).checks
+            target = "" if entry.own_task else trainer_of(entry).checks
         for check in (
             models.check_build,
             models.check_ranges,
@@ -141,10 +137,10 @@ def main() -> None:
     plugin, *given = sys.argv[1:]
     records = [record for record in load_plugins().records if record.id == plugin]
     entries = [entry for record in records for entry in record.entries("models")]
-    # An OPTION=VALUE has the type that the option has in one of the models.
-    known = {key: value for entry in entries for key, value in entry.options.items()}
-    words = (text.partition("=") for text in given)
-    options = {key: parse_value(value, known.get(key), key) for key, _, value in words}
+    options: dict[str, Any] = {}
+    for text in given:  # OPTION=VALUE has the type that the option has in one of the models
+        having = [entry for entry in entries if text.partition("=")[0] in entry.options]
+        options |= parse_settings([f"model.{text}"], having[0])["model"] if having else {}
     output = sys.stdout
     sys.stdout = sys.stderr  # what models print must not mix with the lines
     for outcome in outcomes(checks_of(plugin, **options)):

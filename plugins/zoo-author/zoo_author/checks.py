@@ -13,29 +13,31 @@ from unittest import SkipTest
 import click
 import numpy as np
 
-from zoo_core.data.augment import parse_augment
-from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.datasets import open_dataset
-from zoo_core.data.loader import Loader
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.io import errors
-from zoo_core.io.errors import Finding, ZooError, did_you_mean
-from zoo_core.io.targets import resolve
-from zoo_core.publish.publish import MANIFEST
-from zoo_core.spec import hooks
-from zoo_core.spec.discovery import BUILTIN
-from zoo_core.spec.entries import DatasetEntry, PluginRecord
-from zoo_core.spec.plugins import SLOW, load_plugins
-from zoo_core.spec.registry import registry
-from zoo_core.weights.manifest import is_packaged, package_folder, packaged_file, read
-from zoo_core.weights.references import locate
-from zoo_core.weights.verify import check
+import zoo
+from zoo import DatasetEntry, Preprocess, Split, ZooError, open_dataset
+from zoo.kit import (
+    API,
+    HOOKS,
+    SLOW,
+    Loader,
+    MissingDependency,
+    PluginRecord,
+    check_packaged,
+    did_you_mean,
+    load_plugins,
+    package_folder,
+    parse_augment,
+    registry,
+    resolve,
+)
+from zoo.testing import Finding
 
 HEAVY = (
     "torch", "torchvision", "timm", "numpy", "PIL", "matplotlib", "scipy", "sklearn", "pandas",
     "tensorflow", "jax", "keras", "safetensors", "huggingface_hub", "transformers",
 )  # fmt: skip
-HOOKS = [name for name in dir(hooks) if name.startswith("zoo_")]
+BUILTIN = "builtin"  # the plugin that is the zoo itself
+MANIFEST = "weights.json"  # as `zoo publish --to package:` calls it
 ENTRIES = ("models", "datasets", "trainers", "augmentations", "commands", "engines")
 REMEDIES = {  # by the state of a plugin
     "conflict": "choose another name for the entry point: the family's, not the architecture's",
@@ -100,7 +102,7 @@ def check_version(record: PluginRecord) -> None:
         raise Finding(
             f"{record.value} does not say which version of the zoo's hooks it was written for",
             "a later zoo with other hooks could only guess whether it fits",
-            f"write ZOO_API = {hooks.API} into it",
+            f"write ZOO_API = {API} into it",
         )
 
 
@@ -193,13 +195,8 @@ def check_weights(record: PluginRecord) -> None:
             f'let zoo_manifests return ["{own}:{MANIFEST}"]',
         )
     for target in named:
-        package, _, name = target.partition(":")
         try:
-            for weights in read(package_folder(package) / name, package):
-                if packaged_file(weights):
-                    check(locate(f"{weights.plugin}/{weights.name}"))
-                elif all(map(is_packaged, weights.sources)):
-                    raise ZooError(f"{weights.file} of {weights.name} is not in the package")
+            check_packaged(target)
         except ZooError as error:
             raise Finding(
                 f"{target}: {error}",
@@ -248,9 +245,9 @@ def check_augmentation(plugin: str, example: str) -> None:
         for what, (batch, backend, fix) in same.items():
             try:
                 pair = made(channels, 12, "numpy"), made(channels, batch, backend)
-            except errors.MissingDependency as error:
+            except MissingDependency as error:
                 raise Skipped(str(error)) from error
-            except errors.PluginError as error:
+            except ZooError as error:
                 why = "a training that uses this word stops with that sentence"
                 raise Finding(str(error), why, error.hint or "correct the target") from error
             if not np.allclose(*pair, atol=1e-4):  # of 1
@@ -273,7 +270,7 @@ def check_signature(what: str, target: str, declared: Collection[str]) -> None:
         )
 
 
-def check_statistics(entry: DatasetEntry, data: Dataset) -> None:
+def check_statistics(entry: DatasetEntry, data: zoo.Dataset) -> None:
     """Declared mean and std are roughly those of the images; several ways to compute them pass.
 
     An entry that declares none has 0.5. Recipes and models are not checked: pretrained weights
@@ -305,9 +302,9 @@ def check_dataset(name: str) -> None:
         try:
             data = open_dataset(name)
             said.append(data.digest)
-        except errors.UsageError as error:
+        except zoo.UsageError as error:
             raise Skipped(f"it needs options: {error}") from error
-        except errors.DataError as error:
+        except zoo.DataError as error:
             said.append(" ".join(str(error).split()))
             if "could not be fetched" in said[0] and "not what it should be" not in said[0]:
                 raise Skipped(said[0]) from error

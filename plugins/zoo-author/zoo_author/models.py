@@ -18,33 +18,37 @@ from unittest.mock import Mock, patch
 
 import numpy as np
 
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.io import errors
-from zoo_core.io.errors import Finding, ZooError, did_you_mean
-from zoo_core.io.files import temporary_folder
-from zoo_core.io.targets import describe, resolve
-from zoo_core.spec import framework as spec
-from zoo_core.spec.answers import CLASS, NONE, Targets
-from zoo_core.spec.entries import ModelEntry, is_whole
-from zoo_core.spec.framework import framework_of
-from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.registry import registry
-from zoo_core.spec.settings import merge, override
-from zoo_core.testing.checks import Skipped, check_signature
-from zoo_core.train.builder import build_job, open_data
-from zoo_core.train.display import Display
-from zoo_core.train.job import Job, honoured, trainer_of
-from zoo_core.train.runner import train
-from zoo_core.use.evaluate import evaluate
-from zoo_core.use.generate import open_sampler
-from zoo_core.use.load import capability, load, probes
-from zoo_core.weights.verify import read_tensors
+import zoo
+from zoo import Job, ModelEntry, Preprocess, Recipe, Targets, ZooError, evaluate, load
+from zoo.kit import (
+    MissingDependency,
+    build_job,
+    capability,
+    check_options,
+    describe,
+    did_you_mean,
+    honoured,
+    merge,
+    open_data,
+    open_display,
+    open_sampler,
+    override,
+    read_tensors,
+    registry,
+    resolve,
+    run_client,
+    temporary_folder,
+    train,
+    trainer_of,
+)
+from zoo.testing import Finding
+from zoo_author.checks import Skipped, check_signature
 
 SEED = 20  # of torch, before a model is built
 SHAPES = ("image_size", "in_channels")
 IMAGES, COUNT = 3, 5  # that are made up; few models have as many of anything else
 FEW = {"train_size": 16, "test_size": 8, "classes": COUNT}
-ONE = Targets(CLASS, tuple(map(str, range(COUNT))))  # what a classifier is checked with
+ONE = Targets("class", tuple(map(str, range(COUNT))))  # what a classifier is checked with
 PLAIN = {
     "batch_size": 8, "accumulate": 1, "validation_fraction": 0.0, "patience": 0, "subset": 1.0,
     "restore_best": False, "init": "", "data": {},
@@ -63,7 +67,7 @@ CAUSES = {  # what an exception in a plugin's code says, and what to do
     "(images, num_classes)",
     r"'(tuple|FrozenDict)' object": "copy an option before you change it: LIST = list(LIST)",
 }
-UNAVAILABLE = (errors.DataError, errors.WeightsError, errors.MissingDependency)
+UNAVAILABLE = (zoo.DataError, zoo.WeightsError, MissingDependency)
 
 
 @contextmanager
@@ -72,7 +76,7 @@ def offline() -> Iterator[Mock]:
     none = ConnectionError("no network here")
     with (
         patch("socket.getaddrinfo", side_effect=none) as asked,
-        patch("zoo_core.io.net.run_client", asked),
+        patch.object(sys.modules[run_client.__module__], "run_client", asked),
     ):
         yield asked
 
@@ -101,7 +105,7 @@ def job_of(model: str, /, **settings: Any) -> Job:
 
 def _job(entry: ModelEntry, recipe: Recipe, dataset: str, settings: Mapping[str, Any]) -> Job:
     recipe = override(recipe, settings)
-    display = Display(quiet=True)
+    display = open_display(quiet=True)
     data, recipe = open_data(entry, recipe, dataset, display.say)
     return build_job(entry, recipe, data, display)
 
@@ -136,7 +140,7 @@ def check_build(name: str, **options: Any) -> None:
     """It can be built, out of the declared options and random numbers alone."""
     entry = registry().models.get(name)
     check_signature(name, entry.target, entry.options)
-    framework, config = framework_of(entry), spec.check_options(entry, options)
+    framework, config = trainer_of(entry), check_options(entry, options)
     torch = sys.modules.get("torch")  # of whose seed the first weights are a function
     if torch:
         torch.manual_seed(SEED)
@@ -160,10 +164,17 @@ def check_build(name: str, **options: Any) -> None:
         )
 
 
+def _is_whole(value: Any) -> bool:
+    """Whether an option is a whole number, or a list of them."""
+    if isinstance(value, tuple):
+        return bool(value) and all(map(_is_whole, value))
+    return type(value) is int
+
+
 def check_ranges(name: str, **options: Any) -> None:
     """Each of its options that is a whole number, or a list of them, has a range."""
     entry = registry().models.get(name)
-    open_ones = [k for k, v in entry.config.items() if is_whole(v) and k not in entry.ranges]
+    open_ones = [k for k, v in entry.config.items() if _is_whole(v) and k not in entry.ranges]
     if open_ones:
         wanted = ", ".join(f'"{option}": (1, 512)' for option in open_ones)
         raise Finding(
@@ -176,14 +187,14 @@ def check_ranges(name: str, **options: Any) -> None:
 def check_shapes(name: str, **options: Any) -> None:
     """A classifier gives one score for each class, whatever the images are."""
     entry = registry().models.get(name)
-    framework, config = framework_of(entry), spec.check_options(entry, options)
+    framework, config = trainer_of(entry), check_options(entry, options)
     classes = {"num_classes": COUNT} if entry.num_classes else {}
     channels = 1 if entry.in_channels == 3 else 3
     shapes = {"in_channels": channels, "image_size": 2 * config["image_size"]}
     for other in (classes, *({option: value} for option, value in shapes.items())):
         said = ", ".join(f"{option}={value}" for option, value in other.items()) or "its options"
         try:
-            config = spec.check_options(entry, {**options, **classes, **other})
+            config = check_options(entry, {**options, **classes, **other})
             model = framework.build(entry, config)
             answers = framework.answers(entry, ONE)
             if not answers or not framework.describe(model).total:
@@ -200,7 +211,7 @@ def _images(entry: ModelEntry, config: Mapping[str, Any]) -> Any:
     size, channels = (config[k] for k in SHAPES)
     pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, size, size, channels))
     preprocess = Preprocess(size, channels, (0.5,), (0.5,))
-    return preprocess.batch(list(pixels.astype(np.uint8)), backend=framework_of(entry).backend)
+    return preprocess.batch(list(pixels.astype(np.uint8)), backend=trainer_of(entry).backend)
 
 
 def _judge(name: str, entry: ModelEntry, scores: Any, wanted: tuple[int, int]) -> None:
@@ -227,7 +238,7 @@ def _judge(name: str, entry: ModelEntry, scores: Any, wanted: tuple[int, int]) -
 def check_parameters(name: str, **options: Any) -> None:
     """The declared numbers of parameters are those that its framework counts, in full size."""
     entry = registry().models.get(name)
-    framework = framework_of(entry)
+    framework = trainer_of(entry)
     counted = framework.describe(framework.sketch(entry, entry.options))
     for field, found in (("parameters", counted.trainable), ("total_parameters", counted.total)):
         declared = getattr(entry, field)
@@ -269,9 +280,9 @@ def check_capabilities(name: str, **options: Any) -> None:
                 "the command that needs it says that the model does not have it",
                 f"{hint.removesuffix('?')}, as in docs/hooks.md",
             )
-    config = spec.check_options(entry, options)
+    config = check_options(entry, options)
     called = [able for able in GIVEN if able in entry.capabilities]
-    framework = framework_of(entry)
+    framework = trainer_of(entry)
     model = framework.assemble(entry, config, {}) if called else None
     if model is None or not framework.describe(model).total:
         return  # or it is empty until it is fitted
@@ -301,8 +312,8 @@ def check_capabilities(name: str, **options: Any) -> None:
 def check_generation(name: str, **options: Any) -> None:
     """What declares `generate` draws samples of the right shape, the same ones from one seed."""
     entry = registry().models.get(name)
-    config = spec.check_options(entry, options)
-    model = framework_of(entry).build(entry, config)
+    config = check_options(entry, options)
+    model = trainer_of(entry).build(entry, config)
     preprocess = Preprocess(config["image_size"], config["in_channels"], (0.5,), (0.5,))
     classes = [f"class {number}" for number in range(config.get("num_classes") or 0)]
     source = open_sampler(entry, model, preprocess, classes)
@@ -376,7 +387,7 @@ def check_task(name: str, **options: Any) -> None:
     elif not all(hasattr(plot, "savefig") for plot in dict(plots).values()):
         what = "gives plots that are not figures of matplotlib"
         fix = 'give {"NAME": figure} in plots, each made with matplotlib.figure.Figure()'
-    elif not task.needs or NONE in task.needs:
+    elif not task.needs or "none" in task.needs:
         try:
             task.step(replace(batch, labels=None), lambda optimizer, loss: None)
         except Exception as error:
@@ -404,10 +415,10 @@ def check_training(name: str, **options: Any) -> None:
             ) from error
         again, model = evaluate(str(result.path)), load(result.path)
         kept = read_tensors(result.run.model_file)
-    if answers := framework_of(entry).answers(entry, model.zoo.targets):
-        scores = framework_of(entry).predict_batch(model, images := probes(model))
+    if answers := trainer_of(entry).answers(entry, model.zoo.targets):
+        scores = trainer_of(entry).predict_batch(model, images := _images(entry, model.zoo.config))
         _judge(name, entry, scores, (len(images), answers.size))
-    plain = framework_of(entry).backend == "numpy" and hasattr(model, "state_dict")
+    plain = trainer_of(entry).backend == "numpy" and hasattr(model, "state_dict")
     held = model.state_dict() if plain else {}
     other = [key for key in held if key in kept and not np.array_equal(held[key], kept[key])]
     pairs = [(again[k], result.metrics[k]) for k in ("loss", "accuracy") if k in again]

@@ -19,12 +19,11 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from zoo_core import __version__
-from zoo_core.io.errors import Finding, UnknownName, UsageError, ZooError, did_you_mean
-from zoo_core.io.files import temporary_folder
-from zoo_core.spec.discovery import BUILTIN
-from zoo_core.spec.plugins import load_plugins
-from zoo_core.testing.suite import DECISIVE, Check, Outcome, outcomes
+from zoo import UsageError, ZooError, __version__
+from zoo.kit import did_you_mean, load_plugins, temporary_folder
+from zoo.testing import Finding
+from zoo_author.checks import BUILTIN
+from zoo_author.suite import DECISIVE, Check, Outcome, outcomes
 
 LARGEST = 100 << 20  # bytes of a file that PyPI takes without asking
 REQUIREMENT = re.compile(r" *([\w.-]*) *(?:\[([^]]*)\])?")  # its name and its extras
@@ -272,7 +271,7 @@ def check_installed(name: str, options: Sequence[str] = ()) -> Iterator[Outcome]
             yield from outcomes([Check.by(check_entry_points, name, (), sorted(groups))])
             return
         known = [word for record in records for word in (record.id, record.distribution)]
-        raise UnknownName(
+        raise UsageError(
             f"no plugin {name!r} is installed, and there is no such folder",
             did_you_mean(name, known, "zoo plugins lists them; a folder is written ./folder"),
         )
@@ -297,7 +296,7 @@ def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[
         temporary_folder() as elsewhere,
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [sys.executable, "-m", "zoo_core.testing.suite", plugin, *options],
+            [sys.executable, "-m", "zoo_author.suite", plugin, *options],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -312,5 +311,5 @@ def _in_process(plugin: str, options: Sequence[str], *before: Path) -> Iterator[
             last = errors.read().strip().splitlines()[-1:]
             what = f"the process that checked it ended with {process.returncode}: {' '.join(last)}"
             why = "everybody who uses it would lose their work"
-            fix = f"run it by hand: python -m zoo_core.testing.suite {plugin}"
+            fix = f"run it by hand: python -m zoo_author.suite {plugin}"
             yield Outcome(plugin, "process", "found", what, why, fix)

@@ -1,4 +1,4 @@
-"""`zoo plugin new`: writes a package out of the files in zoo_core/templates."""
+"""`zoo plugin new`: writes a package out of the files in the folder templates."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ import re
 from pathlib import Path
 from string import Template
 
-from zoo_core import __version__
-from zoo_core.io.errors import UsageError, os_errors
-from zoo_core.io.files import temporary_folder
-from zoo_core.spec.hooks import API
-from zoo_core.spec.plugins import load_plugins
+from zoo import UsageError, __version__
+from zoo.kit import API, load_plugins, os_errors, temporary_folder
 
 TEMPLATES = Path(__file__).parent / "templates"
 NEEDS = {  # what the packages of a sort depend on; the models there train on cifar10
