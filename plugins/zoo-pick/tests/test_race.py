@@ -159,3 +159,13 @@ def test_several_workers_get_several_plans_and_wait_for_the_measuring():
     second = race.next(90.0, [first.key])
     assert {first.candidate.name, second.candidate.name} == {"a", "b"}
     assert race.next(90.0, [first.key, second.key]) is None
+
+
+def test_a_training_that_was_ended_is_tried_once_more():
+    members = {"better": Member(0.9, once=0.02, wrong=0.2), "worse": Member(0.6)}
+    race, _ = run(members, 300.0)
+    states = [r.state for r in race.of("better") if r.rung]
+    assert states[0] == "late" and "done" in states and winner(race) == "better"
+    race, _ = run({"never": Member(0.9, step=0.02, wrong=0.001), "worse": Member(0.6)}, 300.0)
+    assert [r.state for r in race.of("never") if r.rung] == ["late", "late"]
+    assert race.reason(race.candidates[0]) == "it did not end" and winner(race) == "worse"

@@ -135,14 +135,18 @@ class Contest:
         images, facts = self.document["images"], self.document
         settings = {"validation_fraction": facts["validation_fraction"], "seed": 0}
         settings |= {**self.settings, **plan.settings}
-        own = f"{plan.key}-{plan.learn}-{plan.epochs}".replace(":", "-").replace("/", "-")
         given = Given(
             plan.candidate.model, facts["reference"], plan.candidate.recipe, settings, plan.learn,
             plan.epochs, images["learn"], images["judge"],
-            (self.folder / "trials" / own).absolute(), self.device, plan.limit,
+            self._place(plan), self.device, plan.limit,
         )  # fmt: skip
         target = "zoo_pick.work:work"
         return zoo.Piece(plan.key, target, given, self.needs, self.retries)
+
+    def _place(self, plan: Plan) -> Path:
+        """Of its runs: the same plan goes on where it was."""
+        own = f"{plan.candidate.name}-{plan.learn}-{plan.epochs}"
+        return (self.folder / "trials" / re.sub("[:/]", "-", own)).absolute()
 
     def end(self, plan: Plan, told: Told) -> None:
         """Keep what came of a plan, and say it."""
@@ -160,6 +164,8 @@ class Contest:
         with kit.atomic_write(self.folder / "trials.jsonl") as temporary:
             temporary.write_text("".join(lines), "utf-8")
         self.save()
+        for file in self._place(plan).rglob("model.safetensors"):
+            file.unlink()  # nobody uses them, and twenty of them take room
         self.say(f"[{clock(self.spent)} of {clock(self.race.budget)}] {line_of(self.race, record)}")
 
     def left_out(self) -> dict[str, str]:
@@ -180,7 +186,10 @@ class Contest:
     def _no_time(self, candidate: Candidate) -> str:
         if candidate.name in self.stopped:
             return self.stopped[candidate.name]
-        if not self.race.of(candidate.name, 0):
+        every = self.race.of(candidate.name)
+        if every and every[-1].state == "late":
+            return every[-1].why
+        if not every:
             return "no time was left to measure it"
         seconds = self.race.seconds(candidate, *self._whole(candidate))
         return f"no time was left for its training, which takes about {clock(seconds)}"

@@ -17,6 +17,7 @@ import zoo
 MEASURING = 0.3  # of the budget goes at most into measuring
 LONG = 30.0  # seconds that the measuring of one may take, in a large budget
 KEPT = 3  # one of so many goes on to the next rung
+TRIES = 2  # trainings of a candidate that may be ended before their time
 MORE = 1.3  # times the training before: less is not worth another one
 UPDATES = 1000  # that a network needs to arrive; recipes that make fewer get longer
 SMALL_BATCH = 32  # and these batches, where images are few
@@ -81,6 +82,9 @@ class Record:
         return value if math.isfinite(value) else -math.inf
 
 
+NOTHING = Record("", 0, "done")
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a person asks of the model."""
@@ -124,7 +128,9 @@ class Race:
         # The other recipes of a model that fails need the same weights, say, or hang as well.
         like = [c.name for c in self.candidates if c.model == candidate.model and not own]
         every = own + [record for name in like for record in self.of(name, 0)]
-        return next((record.why for record in every if record.state != "done"), "")
+        over = [r for r in every if r.state == "failed" or (r.state == "late" and not r.rung)]
+        late = [r for r in own if r.state == "late"]
+        return (over or late[TRIES - 1 :] or [NOTHING])[0].why
 
     def best(self, candidate: Candidate) -> Record | None:
         """Its best training; the measuring is not one."""
@@ -154,8 +160,8 @@ class Race:
         fresh: on a machine that keeps no features of these images.
         """
         first = self.of(candidate.name, 0)[0].found
-        last = [r for r in self.of(candidate.name) if r.rung and r.state == "done"]
-        step = SLACK * (last[-1].found if last else first)["step"]
+        last = [r for r in self.of(candidate.name) if r.rung]
+        step = SLACK * (last[-1].found if last and last[-1].found else first)["step"]
         # What a frozen backbone says of all images is kept, for all recipes of its model.
         once = 0.0 if self._seen(candidate) and not fresh else first["once"]
 
@@ -165,7 +171,8 @@ class Race:
         if not last:
             return told(learn, epochs)
         ratio = last[-1].seconds / max(told(last[-1].learn, last[-1].epochs), 1e-3)
-        return min(3.0, max(0.5, ratio)) * told(learn, epochs)
+        ended = MORE if last[-1].state == "late" else 1.0  # nobody knows how much was missing
+        return min(3.0, max(0.5, ended * ratio)) * told(learn, epochs)
 
     def _seen(self, candidate: Candidate) -> bool:
         """Whether a training of its model had all images."""
@@ -275,16 +282,20 @@ class Race:
         return replace(plan, learn=learn, share=plan.share * learn / plan.learn)
 
     def _complete(self, candidate: Candidate) -> bool:
-        """Whether it has had its whole training, or failed."""
-        return any(r.rung and (r.share >= 1 or r.state != "done") for r in self.of(candidate.name))
+        """Whether it has had its whole training, or fails."""
+        trained = [r for r in self.of(candidate.name) if r.rung]
+        late = [r for r in trained if r.state == "late"]
+        whole = any(r.share >= 1 and r.state == "done" for r in trained)
+        return whole or len(late) >= TRIES or any(r.state == "failed" for r in trained)
 
     def _going_on(self, alive: Sequence[Candidate]) -> list[Candidate]:
-        """The best third of those that are not complete; one, in the end."""
-        more = [
-            (record.score, c) for c in alive if not self._complete(c) and (record := self.best(c))
-        ]
+        """The best third of those that are not complete; one, in the end. And those that nobody can
+        judge yet, because their training was ended: what it computed is kept."""
+        open_ = [c for c in alive if not self._complete(c)]
+        more = [(record.score, c) for c in open_ if (record := self.best(c))]
         more.sort(key=lambda pair: -pair[0])
-        return [c for _, c in more[: math.ceil(len(more) / KEPT)]]
+        ended = [c for c in open_ if not self.best(c) and self.of(c.name)[-1].state == "late"]
+        return [c for _, c in more[: math.ceil(len(more) / KEPT)]] + ended
 
     def _passes(self, candidate: Candidate) -> bool:
         """Whether its time goes into seeing each image once, as that of a frozen backbone."""
