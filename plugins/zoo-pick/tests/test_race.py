@@ -35,7 +35,7 @@ def candidates(members, **recipe):
 def run(members, budget=600.0, images=IMAGES, limits=None, overhead=0.2, **recipe):
     """Run a race in made-up time; the race and the seconds that it took."""
     race = Race(candidates(members, **recipe), images, budget, limits or Limits())
-    spent = 0.0
+    spent, kept = 0.0, {}  # kept: seconds of trainings that were ended, which go on
     while plan := race.next(budget - spent):
         assert plan.limit <= budget - spent + 1e-9
         member, found = members[plan.candidate.name], {}
@@ -54,8 +54,10 @@ def run(members, budget=600.0, images=IMAGES, limits=None, overhead=0.2, **recip
             }  # fmt: skip
         else:
             took = member.fixed + plan.learn * (member.once + member.step * plan.epochs)
+            took -= kept.get((plan.candidate.name, plan.learn, plan.epochs), 0.0)
             if took > plan.limit:
                 state, why, took = "late", "it did not end", plan.limit
+                kept[plan.candidate.name, plan.learn, plan.epochs] = took
             accuracy = member.best * (1 - math.exp(-3 * plan.share / member.early))
             found = {"figures": {"accuracy": accuracy}, "ms": member.ms, "bytes": 4e6,
                      "judges": 1000, "right": "", "recipe": {}, "step": member.step}  # fmt: skip

@@ -171,8 +171,7 @@ class Race:
         if not last:
             return told(learn, epochs)
         ratio = last[-1].seconds / max(told(last[-1].learn, last[-1].epochs), 1e-3)
-        ended = MORE if last[-1].state == "late" else 1.0  # nobody knows how much was missing
-        return min(3.0, max(0.5, ended * ratio)) * told(learn, epochs)
+        return min(3.0, max(0.5, ratio)) * told(learn, epochs)
 
     def _seen(self, candidate: Candidate) -> bool:
         """Whether a training of its model had all images."""
@@ -263,6 +262,11 @@ class Race:
         for candidate in order:
             # Of each backbone the first recipe may take longer: what it computes serves them all.
             whole = WHOLE * left / len(passes) if candidate.model in passes else 0.0
+            last = self.of(candidate.name)[-1]
+            if last.state == "late":  # the same once more: it goes on where it was ended
+                estimate = max(last.estimate, last.seconds)
+                return Plan(candidate, rung, last.learn, last.epochs, last.settings, last.share,
+                            estimate, limit(estimate, left))  # fmt: skip
             plan = self.fitting(candidate, min(left, max(each, whole)))
             before = max((r.share for r in self.of(candidate.name) if r.rung), default=0.0)
             if plan is None or plan.share < min(1.0, MORE * before):
