@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
+    from zoo_core.io.console import figure as figure
+    from zoo_core.io.console import interval_text as interval_text
+    from zoo_core.io.console import label as label
     from zoo_core.io.console import progress as progress
     from zoo_core.io.console import say as say
     from zoo_core.io.console import size as size

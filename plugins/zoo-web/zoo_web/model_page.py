@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import zoo
 from zoo import kit
 from zoo_web import plots, vendoring
 from zoo_web.computed import Computed
@@ -113,21 +112,9 @@ def figures(measured: Mapping[str, Any] | None) -> list[dict[str, str]]:
         return []
     rows = []
     for name, value in measured["figures"].items():
-        ends, text = measured["intervals"].get(name), figure(name, value)
-        interval = " to ".join(figure(name, end).removesuffix(" %") for end in ends or ())
-        rows.append({"label": label(name), "value": text, "interval": interval})
+        ends = kit.interval_text(name, measured["intervals"].get(name)) or ""
+        rows.append({"label": kit.label(name), "value": kit.figure(name, value), "interval": ends})
     return rows
-
-
-def label(name: str) -> str:
-    """`test_top5` as people read it."""
-    return name.replace("top5", "top-5_accuracy").replace("_", " ")
-
-
-def figure(name: str, value: float) -> str:
-    """The value of a figure, in percent where that is its unit."""
-    known = zoo.ClassAnswers.figures.get(name.removeprefix("test_"))
-    return f"{100 * value:.2f} %" if known and known.unit == "%" else f"{value:.4f}"
 
 
 def matrix(measured: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -199,7 +186,7 @@ def card(one: Subject) -> list[tuple[str, str]]:
     result = one.training.get("recipe_name")
     options = ", ".join(f"{name} {value}" for name, value in place.config.items())
     recipe = ", ".join(f"{n} {shown(v)}" for n, v in one.recipe.items() if told(n, v))
-    published = ", ".join(f"{label(n)} {figure(n, v)}" for n, v in place.metrics.items())
+    published = ", ".join(f"{kit.label(n)} {kit.figure(n, v)}" for n, v in place.metrics.items())
     rows = [
         ("model", place.model),
         ("package", f"{provider.distribution} {provider.version}" if provider else ""),
