@@ -5,46 +5,16 @@ import json
 import shutil
 import tarfile
 import zipfile
-from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from fixtures.html import TAGS, Page
 from support import ROOT, build_wheels
 from zoo_web import computed, gallery, measured, plots, vendoring
 
 import zoo
 from zoo import kit
-
-TAGS = {  # all that our templates write
-    *("html", "head", "meta", "title", "link", "body", "a", "header", "nav", "main", "footer"),
-    *("script", "section", "h1", "h2", "h3", "p", "ul", "li", "div", "span", "b", "code", "pre"),
-    *("table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "fieldset"),
-    *("legend", "label", "input", "select", "option", "button"),
-    *("svg", "g", "line", "text", "circle", "image", "polyline"),
-}
-
-
-class Page(HTMLParser):
-    """The tags, links and text of a page."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.tags, self.ids, self.links, self.shown, self.attributes = set(), set(), [], "", set()
-        self.feed(path.read_text("utf-8"))
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        for name, value in attrs:
-            self.attributes.add(name)
-            if name == "id":
-                self.ids.add(value)
-            if name in ("href", "src"):
-                self.links.append(value)
-
-    def handle_data(self, data):
-        self.shown += data
-
 
 def pages_of(site):
     return {path: Page(path) for path in sorted(site.rglob("*.html"))}

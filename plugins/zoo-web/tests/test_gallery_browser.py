@@ -35,16 +35,10 @@ ASK = """async ([base, model, runtime, files]) => {
 
 
 @pytest.fixture(scope="module")
-def chrome():
-    if missing := vendoring.missing():
-        pytest.fail(f"zoo-web was installed without npm: {', '.join(missing)} is not here")
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """All shipped classifiers and their samples; nothing is measured, which takes long."""
+    if missing := vendoring.missing():
+        pytest.fail(f"zoo-web was installed without npm: {', '.join(missing)} is not here")
     for dataset in sorted({row["dataset"] for row in CLASSIFIERS}):
         fetch(dataset)
     folder = tmp_path_factory.mktemp("site")
@@ -63,19 +57,6 @@ def site(tmp_path_factory):
 @pytest.fixture
 def data(monkeypatch):
     monkeypatch.setenv("ZOO_CACHE", str(DATA))
-
-
-@pytest.fixture
-def page(chrome):
-    """A page that records what it asks for and what goes wrong."""
-    context = chrome.new_context()
-    found = context.new_page()
-    found.asked, found.wrong = [], []
-    found.on("request", lambda request: found.asked.append(request.url))
-    found.on("pageerror", lambda error: found.wrong.append(str(error)))
-    found.on("console", lambda line: line.type == "error" and found.wrong.append(line.text))
-    yield found
-    context.close()
 
 
 def images(dataset, count):
