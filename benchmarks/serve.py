@@ -28,7 +28,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -123,9 +122,7 @@ class Client:
     def ask(self, content: bytes) -> dict[str, float]:
         """The probabilities of an image."""
         started = time.perf_counter()
-        self.connection.request(
-            "POST", "/predict", content, {"content-type": "application/json"}
-        )
+        self.connection.request("POST", "/predict", content, {"content-type": "application/json"})
         answer = self.connection.getresponse()
         read = answer.read()
         self.seconds.append(time.perf_counter() - started)
@@ -150,7 +147,7 @@ def load(
 
     started = time.perf_counter()
     with ThreadPoolExecutor(together) as pool:
-        for done in [pool.submit(work, *one) for one in zip(clients, range(together))]:
+        for done in [pool.submit(work, one, first) for first, one in enumerate(clients)]:
             done.result()
     took = time.perf_counter() - started
     return requests / took, [second for client in clients for second in client.seconds]
@@ -202,7 +199,9 @@ def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
     """A PNG that is small and black, with chunks in front of its pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     parts = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     parts += b"".join(chunk(*one) for one in chunks)
@@ -227,7 +226,9 @@ def scans() -> bytes:
 def hostile() -> list[bytes]:
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     text = b"x\0\0" + zlib.compress(b"\0" * 100_000_000)
-    endless = head(b"", "Transfer-Encoding: chunked") + (b"100000\r\n" + bytes(1 << 20) + b"\r\n") * 40
+    endless = (
+        head(b"", "Transfer-Encoding: chunked") + (b"100000\r\n" + bytes(1 << 20) + b"\r\n") * 40
+    )
     large = png(5600, 5600)
     made = [
         asked(png(60_000, 60_000)),
@@ -251,7 +252,7 @@ def hostile() -> list[bytes]:
         head(b"", "Content-Length: 1000") + b'{"images"',  # and nothing more
         head(b"", "Content-Length: 5", "Transfer-Encoding: chunked") + b"zzz\r\n",
         head(b"", "Transfer-Encoding: chunked") + b"ffffffffffffffff\r\nx",
-        endless,
+        head(b"", "Transfer-Encoding: chunked") + chunks,
         head(b"", "X: " + "x" * 1_000_000),
         head(b"", *[f"X-{n}: {n}" for n in range(20_000)]),
         form(200_000, "a"),
@@ -271,9 +272,7 @@ def attack(server: Server, count: int, content: bytes, known: dict[str, float]) 
     Client(server.place).ask(content)
     before, server.most = server.memory(), server.memory()
     with server.watched(), ThreadPoolExecutor(AT_ONCE) as pool:
-        statuses = list(
-            pool.map(lambda n: said(server.place, kinds[n % len(kinds)]), range(count))
-        )
+        statuses = list(pool.map(lambda n: said(server.place, kinds[n % len(kinds)]), range(count)))
     assert server.process.poll() is None, "the server ended"
     found = Client(server.place).ask(content)
     assert all(abs(found[name] - known[name]) < SAME for name in found), "another answer"

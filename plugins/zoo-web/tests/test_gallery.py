@@ -16,6 +16,7 @@ from zoo_web import computed, gallery, measured, plots, vendoring
 import zoo
 from zoo import kit
 
+
 def pages_of(site):
     return {path: Page(path) for path in sorted(site.rglob("*.html"))}
 

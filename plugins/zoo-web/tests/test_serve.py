@@ -13,6 +13,7 @@ import click
 import pytest
 from fixtures.serving import MODEL, Client, image_file, said, serving
 from zoo_web.server.command import serve_command
+from zoo_web.server.run import listening
 
 import zoo
 
@@ -243,6 +244,12 @@ def test_what_cannot_be_served_is_one_sentence(options, words, tmp_path, monkeyp
         given = [MODEL, *(option.replace("TAKEN", port) for option in options)]
         with pytest.raises((zoo.UsageError, click.UsageError), match=words):
             serve_command.main(given, standalone_mode=False)
+
+
+def test_answers_are_sent_without_waiting_for_more_to_send():
+    """asyncio turns Nagle's algorithm off, which costs 40 ms, only where it knows that it is TCP."""
+    with listening("127.0.0.1", 0) as made:
+        assert made.proto == socket.IPPROTO_TCP
 
 
 def test_a_model_that_answers_nothing_is_one_sentence():

@@ -30,7 +30,7 @@ def model_page(one: Subject, made: Computed, missing: str) -> str:
         scripts=["gallery.js"],
         summary=one.entry.summary,
         facts=facts(one, made),
-        problems=[f"A part of this page is missing: {told}" for told in made.problems.values()],
+        problems=list(dict.fromkeys(made.problems.values())),
         dataset=one.dataset,
         folder=folder,
         files=dict.fromkeys(("measured", "explained"), folder),
