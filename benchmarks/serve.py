@@ -226,9 +226,7 @@ def scans() -> bytes:
 def hostile() -> list[bytes]:
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     text = b"x\0\0" + zlib.compress(b"\0" * 100_000_000)
-    endless = (
-        head(b"", "Transfer-Encoding: chunked") + (b"100000\r\n" + bytes(1 << 20) + b"\r\n") * 40
-    )
+    chunks = (b"100000\r\n" + bytes(1 << 20) + b"\r\n") * 40
     large = png(5600, 5600)
     made = [
         asked(png(60_000, 60_000)),

@@ -106,9 +106,7 @@ def test_page_server_file_and_command_agree_on_a_thousand_images(site, page, dat
     with hosted(site) as address:
         page.goto(f"{address}/index.html")
         given = address, model, document["runtime"]
-        found = [
-            one for part in parts for one in page.evaluate(ASK, [*given, encoded(files[part])])
-        ]
+        answers = [page.evaluate(ASK, [*given, encoded(files[part])]) for part in parts]
     in_page = np.array([one["probabilities"] for answer in answers for one in answer])
     with zoo.serve("cnn.cifar10", port=0, wait=False) as server:
         client = Client(server.url)
