@@ -79,6 +79,7 @@ def test_the_page_of_a_server_answers_as_zoo_predict(server, page):
     (theirs,) = zoo.predict("lenet_numpy", [file], top=10)
     ours = dict(zip(said["classes"], said["probabilities"], strict=True))
     assert ours == pytest.approx(dict(theirs.classes), abs=1e-6)
+    assert page.locator(".answer canvas").count() == 1  # as the network sees it
     text = {"name": "a.png", "mimeType": "image/png", "buffer": b"not an image"}
     page.locator("#box input[type=file]").first.set_input_files(text)
     page.wait_for_selector(".answer .bad")
