@@ -165,20 +165,6 @@ def test_without_onnxruntime_the_site_says_what_is_missing(made, tmp_path, monke
         assert "box" not in page.ids
 
 
-def test_curves_of_a_run_are_drawn():
-    rows = [
-        {"epoch": epoch, "train_loss": 2 / epoch, "test_accuracy": 1 - 1 / epoch, "lr": 0.1}
-        for epoch in range(1, 6)
-    ]
-    loss, accuracy = plots.curves(rows)
-    assert (loss.metric, accuracy.metric) == ("loss", "accuracy")
-    assert [line.split for line in loss.lines] == ["train"]
-    places = [float(pair.split(",")[1]) for pair in loss.lines[0].points.split()]
-    assert places == sorted(places)  # a loss that falls goes down the page
-    assert accuracy.words == "accuracy by epoch; in the end test 80 %"
-    assert plots.curves(rows[:1]) == []  # one point is no line
-
-
 def test_labels_in_a_plot_do_not_cover_each_other():
     rng = np.random.default_rng(0)
     points = [

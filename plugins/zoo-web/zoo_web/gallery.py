@@ -16,7 +16,7 @@ from zoo_web.start_page import start_page
 from zoo_web.subjects import Subject, subjects
 
 MARK = "gallery.json"  # what says that a folder is a gallery, and may be replaced
-SCRIPTS = ("gallery.js", "box.js", "onnx.js", "tables.js")
+SCRIPTS = ("gallery.js", "box.js", "onnx.js", "tables.js", "charts.js")
 
 
 def gallery(

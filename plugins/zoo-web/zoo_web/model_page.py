@@ -8,10 +8,13 @@ from typing import Any
 
 from zoo import kit
 from zoo_web import plots, vendoring
+from zoo_web.charts import curve_charts
 from zoo_web.computed import Computed
-from zoo_web.pages import page
+from zoo_web.pages import page, percent
 from zoo_web.subjects import Subject
+from zoo_web.tables import Cell, Table, table
 
+UNITS = {"accuracy": "%"}
 MOST_CLASSES = 100  # whose matrix is shown
 LEGIBLE = 20  # classes whose counts can be read in it
 MOST_TOLD = 20  # names of classes on the card
@@ -39,10 +42,11 @@ def model_page(one: Subject, made: Computed, missing: str) -> str:
         runtime=None if missing else runtime("../"),
         walk=walk(made.parts.get("walk")),
         measured=measured,
-        figures=figures(measured),
+        figures=measured and figures(measured),
+        classes=measured and classes(measured),
         matrix=matrix(measured),
         explained=made.parts.get("explained"),
-        curves=plots.curves(one.curves),
+        curves=curve_charts([("", kit.curves_of(one.curves))], UNITS, kit.label),
         training=training(one),
         use=use(one),
         card=card(one),
@@ -107,14 +111,27 @@ def facts(one: Subject, made: Computed) -> list[str]:
     return told
 
 
-def figures(measured: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    if not measured:
-        return []
+def figures(measured: Mapping[str, Any]) -> Table:
     rows = []
     for name, value in measured["figures"].items():
-        ends = kit.interval_text(name, measured["intervals"].get(name)) or ""
-        rows.append({"label": kit.label(name), "value": kit.figure(name, value), "interval": ends})
-    return rows
+        ends = kit.interval_text(name, measured["intervals"].get(name))
+        rows.append((kit.label(name), Cell(kit.figure(name, value)), Cell(ends or "")))
+    return table(("figure", "#value", "#interval"), rows)
+
+
+def classes(measured: Mapping[str, Any]) -> Table:
+    titles = ["class", "#images", "#found", "#95 % interval", "#right where said", "#95 % interval"]
+    rows = []
+    for one in measured["classes"]:
+        row = [one["name"], one["images"]]
+        for figure in ("recall", "precision"):
+            value, low, high = one.get(figure) or (None, None, None)
+            row += [
+                Cell("") if value is None else Cell(percent(value, 1), value),
+                Cell("") if value is None else Cell(f"{100 * low:.1f} to {100 * high:.1f}", low),
+            ]
+        rows.append(row)
+    return table(titles, rows)
 
 
 def matrix(measured: Mapping[str, Any] | None) -> dict[str, Any] | None:
