@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 from fixtures.html import TAGS, Page
 from support import ROOT, build_wheels
+from testing.mistakes import importable, install
 from zoo_web import computed, gallery, measured, plots, vendoring
 
 import zoo
 from zoo import kit
+
+CARRIES = """
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_knn:weights.json"]
+"""
 
 
 def pages_of(site):
@@ -145,6 +152,26 @@ def test_a_part_that_fails_is_told_on_the_page_and_tried_again(made, tmp_path, m
     assert not done["problems"]
     page = Page(next((tmp_path / "site" / "models").iterdir()))
     assert "box" in page.ids or vendoring.missing()
+
+
+def test_the_plugin_of_a_stranger_gets_its_page(tmp_path, monkeypatch):
+    """Neither torch nor ONNX knows the nearest neighbours of docs/examples."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    package = (
+        tmp_path / "site" / f"zoo_{install(ROOT / 'docs/examples/zoo-knn', tmp_path / 'site')}"
+    )
+    with (package / "plugin.py").open("a") as file:
+        file.write(CARRIES)
+    with importable(tmp_path / "site"):
+        data = {"train_size": 60, "test_size": 30, "image_size": 16, "channels": 1}
+        run = zoo.train("knn", "synthetic", runs=tmp_path / "runs", data=data, quiet=True)
+        zoo.publish(run.path, to=f"package:{package}", license="mit")
+        assert "knn.synthetic" in [one.title for one in gallery.subjects()]
+        done = zoo.gallery(["knn.synthetic"], tmp_path / "out")
+    assert set(done["problems"]["knn.synthetic"]) == {"onnx"} and done["compute"] == []
+    page = Page(tmp_path / "out" / "models" / "knn.synthetic.html")
+    assert "does not say how its models become ONNX" in page.shown and "box" not in page.ids
+    assert {"figures", "classes", "confusion", "explained", "card"} <= page.ids
 
 
 def test_a_folder_with_something_else_is_refused_and_left_alone(made, tmp_path):

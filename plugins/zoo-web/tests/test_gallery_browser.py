@@ -121,6 +121,23 @@ def test_page_server_file_and_command_agree_on_a_thousand_images(site, page, dat
         assert np.abs(ours - theirs).max() < SAME
 
 
+def test_an_image_is_chosen_by_keyboard_or_pasted(site, page, data):
+    one, other = map(png, images("cifar10", 2))
+    with hosted(site) as address:
+        page.goto(f"{address}/models/cnn.cifar10.html")
+        (wanted,) = dropped(page, one, 1)
+        page.reload()
+        page.get_by_role("button", name="Choose an image").focus()
+        with page.expect_file_chooser() as chosen:
+            page.keyboard.press("Enter")
+        chosen.value.set_files({"name": "image.png", "mimeType": "image/png", "buffer": one})
+        page.locator(".answer[data-answer]").wait_for(timeout=120_000)
+        (said,) = page.evaluate(ANSWERS)
+        assert said["probabilities"] == wanted["probabilities"]
+        (pasted,) = dropped(page, other, 1, how="paste")
+        assert pasted["probabilities"] != wanted["probabilities"]
+
+
 def test_the_network_sees_what_the_page_shows(site, page, data):
     (image,) = images("cifar10", 1)
     document = told(page, site)
