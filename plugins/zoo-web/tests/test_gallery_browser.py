@@ -5,7 +5,18 @@ import shutil
 import numpy as np
 import onnxruntime
 import pytest
-from fixtures.chromium import LOOKS, NO_HASHES, axe, complaints, dropped, encoded, hosted, png, seen
+from fixtures.chromium import (
+    ANSWERS,
+    LOOKS,
+    NO_HASHES,
+    axe,
+    complaints,
+    dropped,
+    encoded,
+    hosted,
+    png,
+    seen,
+)
 from fixtures.serving import Client
 from PIL import Image
 from test_shipped import DATA, fetch
