@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from zoo_core.io.blocks import Layout as Layout
     from zoo_core.io.console import duration as duration
     from zoo_core.io.console import figure as figure
+    from zoo_core.io.console import interval_text as interval_text
+    from zoo_core.io.console import label as label
     from zoo_core.io.console import named as named
     from zoo_core.io.console import numeric as numeric
     from zoo_core.io.console import percent as percent
