@@ -23,10 +23,11 @@ SMALL = {
     "photos": "--small 8 --large 0 --rounds 1 --seconds 0 --before=",
     "processes": "--models mlp --steps 3 --repeat 1 --batch 4",
     "precision": "mlp cnn --batch 2 --repeat 1",
-    "predictions": "--images 600 --interruptions 0 --warm 1",
+    "predictions": "--images 600 --interruptions 0 --every 1",
     "startup": "--repeat 1 --plugins 2",
     "train_vs_notebook": "--dataset synthetic --models mlp --pictures 100 --epochs 1 --repeat 1",
     "tune": "--dataset synthetic --pictures 400 --trials 1 --epochs 1",
+    "widths": "mlp --dataset synthetic --images 100 --judges 100 --epochs 1 --out .",
     "vit_block": "--batch 2 --repeat 1",
 }
 LONG = {
@@ -59,7 +60,16 @@ def run(tmp_path, monkeypatch, capfd):
 
 def test_every_benchmark_is_tried_here():
     scripts = {path.stem for path in FOLDER.glob("*.py")}
-    assert scripts == {*SMALL, "exports", "finetuning", "frozen", "results", "cost_picture"}
+    assert scripts == {
+        *SMALL,
+        "blend",
+        "cost_picture",
+        "exports",
+        "finetuning",
+        "frozen",
+        "pick",
+        "results",
+    }
 
 
 @pytest.mark.parametrize(
@@ -76,6 +86,23 @@ def test_the_benchmark_of_exports(run):
     assert "| small | 64 |" in told
 
 
+@pytest.mark.slow  # three trainings
+def test_the_benchmark_of_students(run):
+    data = {"train_size": 64, "test_size": 32}
+    zoo.train("fcn_numpy", "synthetic", name="teacher", epochs=1, data=data, quiet=True)
+    asked = "mlp teacher --set epochs=1 --set model.hidden=8 --try task.truth=0.5"
+    told = run(FOLDER / "blend.py", *asked.split())
+    assert "| task.truth=0.5 | 0 |" in told and "cannot be told apart" in told
+
+
+def test_the_benchmark_of_picks(run):
+    data = {"train_size": 120, "test_size": 32, "image_size": 8, "channels": 1, "classes": 2}
+    given = {"models": ["fcn_numpy"], "settings": {"data": data}, "name": "small", "quiet": True}
+    found = zoo.pick("synthetic", budget="10m", **given)
+    told = run(FOLDER / "pick.py", "synthetic", "--pick", found.path)
+    assert "regret against fcn_numpy: " in told
+
+
 @pytest.fixture
 def small_backbone(tmp_path):
     """The words that choose a small frozen model, and how to train it."""
@@ -88,7 +115,7 @@ def small_backbone(tmp_path):
 
 
 def test_the_benchmark_of_frozen_models(run, small_backbone, monkeypatch):
-    from zoo_core.tune import tuning
+    from zoo_tune import tuning
 
     monkeypatch.setattr(tuning, "open_data", tuning.open_data)  # the script replaces it
 

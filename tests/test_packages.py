@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from support import ROOT, build_wheels, environment
-
-from zoo_core.testing.package import check_folder
+from zoo_author.package import check_folder
 
 PACKAGES = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 # zoo-efficientnet-lite0-weights is a file that zoo-frozen reads, and contributes nothing by itself.
@@ -87,6 +86,8 @@ def test_zoo_core_alone_lists_and_informs_without_torch(core_venv):
     assert core_venv.run("-c", asked).startswith("zoo-classics has it: pip install zoo-classics")
     asked = "import zoo\ntry: zoo.export\nexcept AttributeError as error: print(error)"
     assert "zoo-export has it: pip install zoo-export" in core_venv.run("-c", asked)
+    asked = "import zoo.testing as t\ntry: t.checks_of\nexcept Exception as e: print(e.hint)"
+    assert core_venv.run("-c", asked) == "pip install zoo-author\n"
     packages = core_venv.run("-c", "import importlib.util as u; print(u.find_spec('torch'))")
     assert packages == "None\n"
 
@@ -153,20 +154,22 @@ def test_the_example_of_a_task_keeps_its_promises():
 def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(wheels, tmp_path):
     """Built, installed with what it asks for and nothing else, and checked there."""
     venv = Venv(tmp_path / "venv")
-    ours = [wheels[name] for name in ("zoo_core", "zoo_classics", "zoo_mixer")]
+    ours = [wheels[name] for name in ("zoo_core", "zoo_author", "zoo_classics", "zoo_mixer")]
     venv.install("--constraint", ROOT / "constraints.txt", *ours, "torch")
     outcomes = venv.json("plugin", "check", "zoo-mixer")
     assert {outcome["state"] for outcome in outcomes} == {"ok"}
     assert {"light", "parameters", "learning", "training"} <= {o["check"] for o in outcomes}
     said = venv.run("-m", "zoo", "plugins", "--requirements").split()
-    assert said == ["zoo-core==0.1.0", "zoo-classics==0.1.0", "zoo-mixer==0.1.0"]
+    assert sorted(said) == sorted(
+        f"zoo-{name}==0.1.0" for name in ("core", "author", "classics", "mixer")
+    )
 
 
 @pytest.fixture(scope="module")
 def trainers_venv(wheels, tmp_path_factory) -> Venv:
     """The examples of trainers with what they ask for: no torch."""
     venv = Venv(tmp_path_factory.mktemp("trainers") / "venv")
-    ours = [wheels[name] for name in ("zoo_classics", "zoo_knn", "zoo_sklearn")]
+    ours = [wheels[name] for name in ("zoo_author", "zoo_classics", "zoo_knn", "zoo_sklearn")]
     venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], *ours, "pytest")
     return venv
 

@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from zoo_core.api import list_models as list_models
     from zoo_core.api import plugins as plugins
     from zoo_core.api import publish as publish
+    from zoo_core.api import publish_all as publish_all
     from zoo_core.api import pull as pull
     from zoo_core.api import report as report
     from zoo_core.api import reproduce as reproduce
     from zoo_core.api import resume as resume
     from zoo_core.api import runs as runs
-    from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
-    from zoo_core.api import tune as tune
     from zoo_core.data.augment import Augmentation as Augmentation
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from zoo_core.torch.backbones import features_of as features_of
     from zoo_core.torch.pretrained import Pretrained as Pretrained
     from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
+    from zoo_core.torch.task import Classification as Classification
     from zoo_core.torch.task import SumOver as SumOver
     from zoo_core.torch.task import Task as Task
     from zoo_core.torch.task import Update as Update

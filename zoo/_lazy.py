@@ -27,7 +27,15 @@ def lazy(
                 return others(name)
             problem = f"module {page['__name__']!r} has no attribute {name!r}"
             raise AttributeError(problem, name=name, obj=None)
-        value = page[name] = getattr(importlib.import_module(home[name]), name)
+        try:
+            value = page[name] = getattr(importlib.import_module(home[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name != (package := home[name].partition(".")[0]):
+                raise
+            from zoo_core.io.targets import missing_dependency
+
+            whose = f"{page['__name__']}.{name}"
+            raise missing_dependency(package.replace("_", "-"), whose) from error
         return value
 
     names = [*home, *more]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 from PIL import Image
@@ -113,6 +114,29 @@ def test_settings_that_differ_are_columns(zoo_here, tmp_path, undrawn):
     }  # fmt: skip
 
 
+def test_how_many_images_are_measured_between_epochs_is_not_a_difference(
+    zoo_here, tmp_path, undrawn
+):
+    root = tmp_path / "runs"
+    for seed, share in enumerate((1.0, 1200.0)):
+        make_run(root, time=str(seed), seed=seed, recipe={"seed": seed, "evaluate_subset": share})
+    names = [path.name for path in root.iterdir()]
+    document = json.loads(zoo_here("compare", *names, "--json").stdout)
+    assert [len(team["runs"]) for team in document["teams"]] == [2]
+    assert all(list(row["settings"]) == ["seed"] for row in document["runs"])
+
+
+def test_copies_of_the_same_weights_are_one_row(zoo_here, tmp_path, undrawn):
+    root = tmp_path / "runs"
+    first, other = make_run(root, model="cnn"), make_run(root, model="mlp")
+    shutil.copytree(first.path, root / "again")
+    done = zoo_here("compare", first.name, other.name, "again", "--json")
+    assert [row["run"] for row in json.loads(done.stdout)["runs"]] == [first.name, other.name]
+    assert f"again has the same weights as {first.name}, byte for byte" in done.stderr
+    both = zoo_here("compare", first.name, "again", status=2)
+    assert "needs two different runs" in both.stderr
+
+
 def test_losses_that_are_not_alike_share_no_column(zoo_here, tmp_path, undrawn):
     root = tmp_path / "runs"
     vae = {"name": "vae", "task": "zoo_vae.vae:VAETask", "config": {}}
@@ -163,6 +187,8 @@ def test_the_table_fits_the_terminal_and_keeps_the_settings(
 
 
 def test_mistakes_get_a_sentence(zoo_here, tmp_path):
+    nothing = zoo_here("compare", status=2)
+    assert "name what to compare" in nothing.stderr and "zoo compare cnn mlp" in nothing.stderr
     run = make_run(tmp_path / "runs", done=1, status="interrupted")
     assert "needs two different runs" in zoo_here("compare", run.name, "latest", status=2).stderr
     other = make_run(tmp_path / "runs", model="mlp", done=1, status="interrupted")

@@ -212,11 +212,17 @@ def test_an_interruption_of_the_first_imports_is_one_sentence():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of Unix")
+@pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interruption_that_python_cannot_raise_still_ends_the_command(number, code):
-    """It comes while a weak reference calls back, as many do while torch is imported."""
+def test_an_interruption_that_python_cannot_raise_still_ends_the_command(number, code, slow):
+    """It comes while a weak reference calls back, as many do while torch is imported.
+
+    slow: a machine that is so busy that a thread starts long before the main one goes on.
+    """
     script = (
-        "import sys, os, signal, time, weakref\n"
+        "import sys, os, signal, threading, time, weakref\n"
+        "start = threading.Thread.start\n"
+        f"threading.Thread.start = lambda self: (start(self), time.sleep({0.3 if slow else 0}))\n"
         "class Finder:\n"
         "    def find_spec(name, path=None, target=None):\n"
         "        if name == 'zoo_core.cli.catalog':\n"

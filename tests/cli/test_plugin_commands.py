@@ -222,7 +222,7 @@ def test_the_shell_completes_commands_and_imports_none(zoo_command, here):
 
 def test_plugin_check_reports_refused_names_and_broken_commands(plugin_site):
     code = (
-        "from zoo_core.testing.checks import *\n"
+        "from zoo_author.checks import *\n"
         "def said(check, given):\n"
         "    try: check(given)\n"
         "    except Finding as finding: return f'{finding.what} | {finding.why} | {finding.fix}'\n"

@@ -307,6 +307,7 @@ def test_mixup_blends_each_picture_with_the_next_by_its_weight(backend):
         assert np.allclose(np.asarray(batch.images).transpose(0, 2, 3, 1), expected, atol=0.01)
         assert np.array_equal(batch.labels, LABELS[batch.indices])
         assert np.array_equal(batch.mixed_labels, LABELS[following])
+        assert np.array_equal(batch.mixed_indices, following)
         seen += len(batch)
     assert seen == N
 
@@ -499,7 +500,7 @@ def test_a_mistake_of_a_plugin_is_one_sentence_that_names_it_and_its_word(
 
 
 def test_every_word_of_the_zoo_keeps_what_plugins_must_promise():
-    from zoo_core.testing.checks import check_augmentation
+    from zoo_author.checks import check_augmentation
 
     page = (Path(__file__).parents[2] / "docs" / "loader.md").read_text()
     for entry in registry().augmentations:

@@ -52,7 +52,15 @@ def expected(name, backend, epoch):
 
 def same(a, b):
     """Bit for bit."""
-    for field in ("images", "labels", "indices", "mixed_labels", "weight", "second"):
+    for field in (
+        "images",
+        "labels",
+        "indices",
+        "mixed_labels",
+        "mixed_indices",
+        "weight",
+        "second",
+    ):
         x, y = getattr(a, field), getattr(b, field)
         if x is None or y is None:
             if x is not y:
@@ -65,7 +73,15 @@ def same(a, b):
 def join(parts):
     """The batch that several shards hold together."""
     joined = {}
-    for field in ("images", "labels", "indices", "mixed_labels", "weight", "second"):
+    for field in (
+        "images",
+        "labels",
+        "indices",
+        "mixed_labels",
+        "mixed_indices",
+        "weight",
+        "second",
+    ):
         values = [getattr(part, field) for part in parts]
         given = values[0] is not None
         joined[field] = np.concatenate([np.asarray(v) for v in values]) if given else None

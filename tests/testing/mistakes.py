@@ -307,9 +307,10 @@ def importable(site: Path) -> Iterator[None]:
 
 def look(mistake: Mistake) -> Said:
     """Make the mistake, and ask what is wrong."""
+    from zoo_author.package import check_folder
+    from zoo_author.suite import checks_of, outcomes
+
     from zoo_core.spec.plugins import load_plugins
-    from zoo_core.testing.package import check_folder
-    from zoo_core.testing.suite import checks_of, outcomes
 
     with tempfile.TemporaryDirectory() as temporary:
         source, site = write(mistake, Path(temporary)), Path(temporary) / "site"
@@ -356,9 +357,8 @@ def apart(mistake: Mistake) -> Said:
 
 def main() -> None:
     import torch  # noqa: F401 - once for all copies of this process
-
-    import zoo_core.testing.suite
-    import zoo_core.torch.checks  # noqa: F401
+    import zoo_author.suite
+    import zoo_author.torch  # noqa: F401
 
     words = [word for word in sys.argv[1:] if word != "-v"]
     chosen = [m for m in MISTAKES if not words or any(word in m.name for word in words)]

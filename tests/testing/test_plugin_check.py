@@ -15,20 +15,20 @@ import numpy as np
 import pytest
 from report.made_runs import make_run
 from support import environment
-
-from zoo_core.data.dataset import Dataset, Split
-from zoo_core.io.errors import Finding, ZooError
-from zoo_core.scaffold import write_plugin
-from zoo_core.spec.registry import registry
-from zoo_core.testing.checks import check_light, check_statistics
-from zoo_core.testing.package import (
+from zoo_author.checks import check_light, check_statistics
+from zoo_author.package import (
     check_dependencies,
     check_folder,
     check_imports,
     check_installed,
     check_metadata,
 )
-from zoo_core.testing.suite import checks_of
+from zoo_author.scaffold import write_plugin
+from zoo_author.suite import checks_of
+
+from zoo_core.data.dataset import Dataset, Split
+from zoo_core.io.errors import Finding, ZooError
+from zoo_core.spec.registry import registry
 
 
 def replace_in(path: Path, *changes: tuple[str, str]) -> None:
@@ -390,7 +390,7 @@ def test_a_framework_brings_checks_of_its_own(monkeypatch):
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_model_made_for_one_number_or_three_classes_can_be_checked(outputs):
-    from zoo_core.torch.checks import check_gradients, check_learning
+    from zoo_author.torch import check_gradients, check_learning
 
     for check in (check_gradients, check_learning):
         check("mlp", num_classes=outputs, image_size=8, hidden=(32,))

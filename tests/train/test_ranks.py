@@ -162,11 +162,16 @@ def test_a_split_with_fewer_images_than_processes_is_measured_whole_by_each():
     assert len(Loader(split, **how, shard=(1, 3)).batch(0, 0)) == 1
 
 
-@pytest.mark.parametrize("model", ["mlp", "nano_vit_p4"])
+@pytest.mark.parametrize(("model", "lr"), [("mlp", 0.01), ("nano_vit_p4", 0.001)])
 @pytest.mark.slow
-def test_any_number_of_processes_does_what_one_does(model, tmp_path):
-    """After 50 steps; the last batch of an epoch has one image, and evaluation counts all once."""
-    job = {"model": model, "settings": {**PLAIN, "epochs": 5, "model": {"dropout": 0.0}}}
+def test_any_number_of_processes_does_what_one_does(model, lr, tmp_path):
+    """After 50 steps; the last batch of an epoch has one image, and evaluation counts all once.
+
+    At 0.01 nano_vit_p4 does not learn: its loss rises, and in some step rounding puts one ReLU on
+    the other side of 0, on some processors. The weights then differ by 1e-3 (with GELU by 2e-7).
+    """
+    settings = {**PLAIN, "lr": lr, "epochs": 5, "model": {"dropout": 0.0}}
+    job = {"model": model, "settings": settings}
     one, *others = train(tmp_path, *({**job, "runs": f"{n}", "processes": n} for n in (1, 2, 4)))
     weights = load_file(one["model"])
     for other in others:

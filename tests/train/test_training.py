@@ -358,7 +358,7 @@ def test_another_task_is_measured_on_the_device_of_the_model(monkeypatch):
         def evaluate(self, model, batches, sum_over):
             return [one.device.type for batch in batches for one in (batch.images, batch.labels)]
 
-    monkeypatch.setattr("zoo_core.torch.trainer.find_task", lambda entry, targets: Seen)
+    monkeypatch.setattr("zoo_core.torch.trainer.find_task", lambda *_: Seen)
     data = zoo.open_dataset("synthetic", train_size=4, test_size=4)
     preprocess = zoo.Preprocess.for_dataset(data)
     loader = Loader(data.test, batch_size=2, preprocess=preprocess, shuffle=False, backend="torch")

@@ -23,7 +23,7 @@ from zoo_core.cli.options import (
     set_option,
     yes_option,
 )
-from zoo_core.cli.output import Answer, echo, group, note, print_fields, print_table, say
+from zoo_core.cli.output import Answer, echo, group, note, print_fields, print_part, print_table
 from zoo_core.data import datasets
 from zoo_core.data.dataset import Split
 from zoo_core.data.datasets import DatasetChoice, cached, find_dataset, open_dataset
@@ -110,7 +110,7 @@ def fetch(names: tuple[str, ...], source: Path | None, assignments: tuple[str, .
         train, test = len(data.train), len(data.test) if data.test else 0
         count = f"{train:,} + {test:,}" if test else f"{train:,}"
         images = f"{count} images, {shape(data.image_size, data.channels)}, {data.targets}"
-        say(f"{data.name}: {images}, verified, {kept}")
+        print_part(f"{data.name}: {images}, verified, {kept}")
         row = {"name": data.name, "train": train, "test": test}
         row |= {key: getattr(data, key) for key in ("image_size", "channels", "classes", "digest")}
         rows.append(row | {"path": path if path.exists() else None})

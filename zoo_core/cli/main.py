@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from zoo_core.io.errors import ZooError
 from zoo_core.spec.commands import COMMANDS
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from click.shell_completion import CompletionItem
 
 OUTPUT = {errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG}  # what printing can meet
@@ -196,9 +199,20 @@ def _raise_again(lost: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(lost)
         return
     number = signal.SIGTERM if lost.exc_value.args == (TERMINATED,) else signal.SIGINT
-    again = threading.Timer(0.01, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
+    threading.Thread(target=_send, args=(number, sys._getframe()), daemon=True).start()
+
+
+def _send(number: int, hook: FrameType) -> None:
+    """Wait until the hook has ended, however busy the machine: in it, the signal is lost too."""
+    main_thread = threading.main_thread().ident
+    while main_thread:
+        frame = sys._current_frames().get(main_thread)
+        while frame and frame is not hook:
+            frame = frame.f_back
+        if not frame:
+            break
+        time.sleep(0.001)
+    os.kill(os.getpid(), number)
 
 
 def _complain(sentence: str, hint: str = "") -> None:

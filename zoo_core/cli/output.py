@@ -134,7 +134,7 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     click.echo("".join(plain(part) + style for part, style in parts), err=err, nl=nl)
 
 
-def say(line: str) -> None:
+def print_part(line: str) -> None:
     """Print a part of an answer as soon as it is there; --json has it in the document."""
     if not click.get_current_context().meta[AS_JSON]:
         echo(line)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from zoo_core.cli.options import completion, confirm, runs_option, yes_option
-from zoo_core.cli.output import Answer, command, group, note, print_table, say
+from zoo_core.cli.output import Answer, command, group, note, print_part, print_table
 from zoo_core.io.console import size
 from zoo_core.io.errors import UsageError, did_you_mean, os_errors
 from zoo_core.io.files import cache_dir, cache_root, caches
@@ -93,7 +93,7 @@ def clear_leftovers(found: list[Leftover], yes: bool) -> Answer:
         note("Nothing to clear.")
         return Answer([])
     for one in found:
-        say(f"{one.path}  {one.what}, {size(one.bytes)}")
+        print_part(f"{one.path}  {one.what}, {size(one.bytes)}")
     confirm(f"Delete {leftovers_in(found)}, {size(sum(one.bytes for one in found))}?", yes)
     gone = [one for one in found if one.remove()]
     return Answer(gone, f"Deleted {len(gone)}, {size(sum(one.bytes for one in gone))}.")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from zoo_core.cli.options import complete_weights, runs_option, weights_argument
-from zoo_core.cli.output import Answer, command, echo, note, print_table, say
+from zoo_core.cli.output import Answer, command, echo, note, print_part, print_table
 from zoo_core.io.console import label, percent, size
 from zoo_core.io.errors import AmbiguousName, UnknownName, UsageError, ZooError
 from zoo_core.io.files import cache_dir, user_manifest
@@ -70,7 +70,7 @@ def pull_command(names: tuple[str, ...]) -> Answer:
     rows = []
     for name in names:
         found = obtain(name)
-        say(f"{name}  {size(found.bytes)}  {found.located.path}")
+        print_part(f"{name}  {size(found.bytes)}  {found.located.path}")
         facts = {"path": found.located.path, "bytes": found.bytes, "sha256": found.sha256}
         rows.append({"name": name, **facts, "fits": found.fits})
     return Answer(rows)

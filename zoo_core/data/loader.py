@@ -39,6 +39,7 @@ class Batch:
     indices: np.ndarray  # int64 (B,), which images of the split
     mixed_labels: Any = None  # labels of what MixUp or CutMix mixed in
     weight: Any = None  # float32 (B,): the share of `labels`; the rest is that of `mixed_labels`
+    mixed_indices: np.ndarray | None = None  # int64 (B,), which images were mixed in
     second: Any = None  # a second version of `images`, drawn apart, for a task with `pairs`
 
     def __len__(self) -> int:
@@ -179,7 +180,8 @@ class Loader:
         draws, side = Draws(self.seed, epoch, positions[:-1]), self.preprocess.size
         weight, keep, boxes = mixing(draws, self.mixup, self._cutmix, side, side)
         others = self._put(labels, 1, count), self._put(weight, 0, count)
-        return Batch(self._ops.mix(images, keep, boxes)[:count], *given, *others, second)
+        further = self.indices[chosen][1 : count + 1]
+        return Batch(self._ops.mix(images, keep, boxes)[:count], *given, *others, further, second)
 
     def _version(self, draws: Draws, chosen: np.ndarray) -> Any:
         """These images, augmented as `draws` decides, and normalised."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,14 +37,28 @@ def compare(*references: str | Path, runs: Path | None = None) -> Compared:
 
         zoo.compare("cnn-cifar10-20261116T101500Z", "latest", "cnn.cifar10").groups[0].rows
 
-    references: runs, sweeps (all their runs), or weights. `write(path)` of the result draws the
-    curves.
+    references: runs, sweeps (all their runs), or weights. Of copies of the same weights one is
+    compared. `write(path)` of the result draws the curves.
     """
-    found = (row for reference in references for row in rows_for(str(reference), runs))
-    rows = {row.summary.path: row for row in found}
+    if not references:
+        raise UsageError("name what to compare", "zoo compare cnn mlp; zoo runs lists your runs")
+    found = [row for reference in references for row in rows_for(str(reference), runs)]
+    every = {row.summary.path: row for row in found}
+    rows = different(every.values())
     if len(rows) < 2:
         raise UsageError("a comparison needs two different runs", "zoo runs lists them")
-    return Compared(grouped(rows.values()))
+    return Compared(grouped(rows))
+
+
+def different(rows: Iterable[Row]) -> list[Row]:
+    """Rows without copies of the same weights; a run is kept rather than what was made from it."""
+    kept: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row.run is None):
+        first = kept.setdefault(row.sha256 or row.summary.path, row)
+        if first is not row:
+            names = f"{row.summary.run} has the same weights as {first.summary.run}"
+            say(f"Left out: {names}, byte for byte.")
+    return list(kept.values())
 
 
 def rows_for(reference: str, runs: Path | None) -> list[Row]:
@@ -97,7 +112,7 @@ def row_for(reference: str, runs: Path | None) -> Row | None:
         figures={n: v for n, v in figures.items() if n not in ("loss", "accuracy", "top5")},
         task=task,
     )
-    return row_of_weights(summary, weights.recipe, weights.config)
+    return row_of_weights(summary, weights.recipe, weights.config, weights.sha256)
 
 
 def draw(output: Path, number: int, one: Comparison) -> Path | None:

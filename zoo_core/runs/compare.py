@@ -32,6 +32,7 @@ from zoo_core.spec.settings import FIELDS, SECTIONS, flat
 # The same images in another resolution; any other option of a dataset may choose other images.
 SHAPES = ("data.image_size", "data.channels")
 OBJECTIVE = ("label_smoothing", "class_weights")  # and task.NAME: what a loss is made of
+DECIDES_NOTHING = ("evaluate_subset",)  # neither the weights nor the figures of their end
 MOST_WORDS = 3  # settings in the label of a run
 
 
@@ -40,7 +41,8 @@ class Row:
     """One run of a comparison, or weights, which have no curves."""
 
     summary: Summary
-    settings: Mapping[str, str]  # all, as one types them after --set
+    settings: Mapping[str, str]  # all that decide something, as one types them after --set
+    sha256: str = ""  # of the weights; "" until they are finished
     curves: Curves | None = None
     run: Run | None = None
     note: str = ""
@@ -173,14 +175,21 @@ def row_of(run: Run) -> Row:
             "model": document["model"].get("config"),
             "data": document["dataset"].get("options"),
         }
-        settings = flat({**document["recipe"], **{k: v for k, v in options.items() if v}})
-        return Row(summary, settings, curves_of(run.metrics()), run)
+        settings = deciding({**document["recipe"], **{k: v for k, v in options.items() if v}})
+        sha256 = ((document.get("result") or {}).get("model") or {}).get("sha256", "")
+        return Row(summary, settings, sha256, curves_of(run.metrics()), run)
 
 
-def row_of_weights(summary: Summary, recipe: Mapping[str, Any], config: Mapping[str, Any]) -> Row:
+def row_of_weights(
+    summary: Summary, recipe: Mapping[str, Any], config: Mapping[str, Any], sha256: str
+) -> Row:
     """recipe: what differs from a plain one, as a manifest has it."""
     plain = {name: value for name, value in FIELDS.items() if name not in SECTIONS}
-    return Row(summary, flat({**plain, "model": config, **recipe}))
+    return Row(summary, deciding({**plain, "model": config, **recipe}), sha256)
+
+
+def deciding(recipe: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in flat(recipe).items() if name not in DECIDES_NOTHING}
 
 
 def compare(rows: Iterable[Row]) -> list[Comparison]:

@@ -42,13 +42,6 @@ TARGETED = Rule(
 )
 
 
-def is_whole(value: Any) -> bool:
-    """Whether an option is a whole number, or a list of them."""
-    if isinstance(value, tuple):
-        return bool(value) and all(map(is_whole, value))
-    return whole(value)
-
-
 def is_inside(value: Any, like: Any, low: int, high: int) -> bool:
     """Whether an option, of the sort that its default has, keeps to its range in every number."""
     if isinstance(like, tuple) and isinstance(value, list | tuple):
@@ -110,6 +103,7 @@ class ModelEntry(ListedEntry, Displayed):
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=FrozenDict)  # of some of them
     # The least and the most that an option of whole numbers, or each number of a list, may be.
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=FrozenDict)
+    width: str = ""  # the option of config that makes all layers wider or narrower, for by_width
     parameters: int | None = None  # trainable, for the options above; None: depends on options
     total_parameters: int | None = None  # with the frozen ones; as `parameters` unless declared
     dataset: str = "cifar10"
@@ -127,7 +121,7 @@ class ModelEntry(ListedEntry, Displayed):
             lambda v: v and TEXTS.holds(v) and all(map(KIND.fullmatch, v)),
             'words that say what the model is for, as ("classification",)',
         ),
-        **dict.fromkeys(("dataset", "trainer", "task", "reference", "framework"), TEXT),
+        **dict.fromkeys(("dataset", "trainer", "task", "reference", "framework", "width"), TEXT),
         **dict.fromkeys(("in_channels", "image_size"), count()),
         **dict.fromkeys(("num_classes", "parameters", "total_parameters"), or_none(count())),
         **dict.fromkeys(("config", "choices", "ranges", "capabilities", "recipes"), OPTIONS),
@@ -164,6 +158,8 @@ class ModelEntry(ListedEntry, Displayed):
                 f"the range of {name!r} must be two whole numbers, the least and the most, and its "
                 f"default {default!r} between them, not {ends!r}",
             )
+        known = not self.width or self.width in self.config
+        self._require(known, f"width names {self.width!r}, which config does not")
         targets = {f"capability {name!r}": target for name, target in self.capabilities.items()}
         if self.own_task:
             targets["task"] = self.task

@@ -128,3 +128,6 @@ def zoo_run_ended(run: Any, result: Any) -> None:
 @hookspec
 def zoo_run_failed(run: Any, error: BaseException) -> None:
     """The run stopped before its end, by an error or by an interruption that can be resumed."""
+
+
+HOOKS = [name for name in dir() if name.startswith("zoo_")]

@@ -266,8 +266,7 @@ def _reason(error: BaseException) -> str:
         return f"loading it raised {describe(error)}"
     text = " ".join(str(error).split())
     if unknown := re.search(r"unknown hook '(\w+)'", text):
-        known = [name for name in dir(hookspecs) if name.startswith("zoo_")]
-        hint = did_you_mean(unknown[1], known)
+        hint = did_you_mean(unknown[1], hookspecs.HOOKS)
         return f"there is no hook {unknown[1]!r}" + (f"; {hint}" if hint else "")
     if wrong := re.search(r"for hook '(\w+)'.*Argument\(s\) (\{.*?\})", text):
         arguments = ", ".join(sorted(re.findall(r"'(\w+)'", wrong[2])))

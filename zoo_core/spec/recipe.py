@@ -138,6 +138,7 @@ class Recipe(Checked):
     weight_decay: float = 0.0
     decay: str = "all"  # what weight_decay shrinks: all, or matrices (no norms, biases, positions)
     schedule: str = "constant"  # constant, cosine, one_cycle, step (a tenth at 1/2 and at 3/4)
+    by_width: bool = False  # lr is for the model's default width; a wider layer learns by its own
     warmup: float = 0.0  # epochs of linear warm-up, fractions allowed
     epochs: int = 10
     batch_size: int = 128
@@ -188,7 +189,7 @@ class Recipe(Checked):
             "none, balanced, or a number above 0 for each class",
         ),
         "lr": number(0, above=True),
-        **dict.fromkeys(("compile", "portable", "restore_best"), FLAG),
+        **dict.fromkeys(("by_width", "compile", "portable", "restore_best"), FLAG),
         "augment": TEXTS,
         **dict.fromkeys(("preprocess", "model", "task", "data"), OPTIONS),
     }

@@ -63,7 +63,8 @@ class TorchLearner(Learner):
         super().__init__(job, model)
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
         network, targets = cast(nn.Module, compiled), job.dataset.targets
-        self.task = find_task(job.entry, targets)(network, job.recipe, targets)
+        kind = find_task(job.entry, targets, job.recipe.task)
+        self.task = kind(network, job.recipe, targets)
         for network in dict.fromkeys((self.model, self.published)):
             self.task.start(network)
         self.optimizers = {name: self.task.make_optimizer(name) for name in self.task.optimizers}

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo_core.data.loader import Batch
-from zoo_core.io.errors import TrainingError
+from zoo_core.io.errors import OptionError, TrainingError
 from zoo_core.io.targets import resolve
 from zoo_core.spec.answers import (
     CLASS,
@@ -29,11 +29,13 @@ from zoo_core.spec.answers import (
     Targets,
 )
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.recipe import Recipe
+from zoo_core.spec.recipe import FrozenDict, Recipe
+from zoo_core.spec.registry import command_function
 from zoo_core.train.job import SEARCHED, Job
 
 Update = Callable[[str, Tensor], None]
 SumOver = Callable[[np.ndarray], np.ndarray]
+USE = "use"  # `task.use`: another task than the labels call for
 
 
 class LBFGS(torch.optim.LBFGS):
@@ -65,12 +67,15 @@ class Optimizer:
     searched: str  # what a search varies where nobody says, and how far
     options: tuple[str, ...] = ("lr", "weight_decay")  # fields of the recipe that it takes
     closure: bool = False  # whether a step asks for the loss of all rows, again and again
+    adaptive: bool = True  # whether the size of a gradient does not change the size of a step
 
 
 OPTIMIZERS = {
     "adam": Optimizer(torch.optim.Adam, SEARCHED["adam"]),
     "adamw": Optimizer(torch.optim.AdamW, SEARCHED["adamw"]),
-    "sgd": Optimizer(torch.optim.SGD, SEARCHED["sgd"], ("lr", "weight_decay", "momentum")),
+    "sgd": Optimizer(
+        torch.optim.SGD, SEARCHED["sgd"], ("lr", "weight_decay", "momentum"), adaptive=False
+    ),
     # L-BFGS finds its steps by itself; how much to shrink is open.
     "lbfgs": Optimizer(LBFGS, "weight_decay=log:1e-06:0.01", ("weight_decay",), closure=True),
 }
@@ -327,9 +332,22 @@ class Regression(Supervised):
 BUILT_IN = {CLASS: Classification, CLASSES: Multilabel, NUMBERS: Regression, NONE: Classification}
 
 
-def find_task(entry: ModelEntry, targets: Targets) -> type[Task]:
-    """The entry's own task, or the one that the targets call for."""
-    if not entry.own_task:
+def find_task(
+    entry: ModelEntry, targets: Targets, settings: Mapping[str, Any] = FrozenDict()
+) -> type[Task]:
+    """The entry's own task, the one that `task.use` names, or the one that the targets call for.
+
+    `task.use` is a name in `zoo` that a package brings: what comes with a recipe imports no code.
+    """
+    if entry.own_task:
+        kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
+        return kind
+    if not (name := settings.get(USE)):
         return BUILT_IN[targets.kind]
-    kind: type[Task] = resolve(entry.task, f"task {entry.task!r}")
-    return kind
+    try:
+        found = command_function(str(name))
+    except AttributeError as error:
+        raise OptionError(f"there is no task {name!r}: {error}", "zoo plugins") from None
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        raise OptionError(f"task.{USE} names a task, and zoo.{name} is something else")
+    return found

@@ -20,6 +20,7 @@ from zoo_core.spec.answers import Answers, Figure, Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Config, TensorSpec, build_target
 from zoo_core.spec.recipe import PRECISIONS, Recipe
+from zoo_core.spec.registry import registry
 from zoo_core.torch.learner import (
     TorchLearner,
     best_of,
@@ -29,7 +30,8 @@ from zoo_core.torch.learner import (
     timed_steps,
 )
 from zoo_core.torch.processes import summed
-from zoo_core.torch.task import OPTIMIZERS, find_task
+from zoo_core.torch.task import OPTIMIZERS, USE, find_task
+from zoo_core.torch.width import follow_width
 from zoo_core.train.job import Fitted, Job, Trainer
 from zoo_core.train.loop import Loop
 
@@ -42,11 +44,11 @@ HOOKS = (  # what torch calls for each part of a module
 
 class TorchTrainer(Trainer):
     backend = "torch"
-    checks = "zoo_core.torch.checks:CHECKS"
+    checks = "zoo_author.torch:CHECKS"
     # The task says whether it uses mixup, label_smoothing and class_weights.
     honours = Loop.honours | {
-        "optimizer", "momentum", "weight_decay", "decay", "label_smoothing", "clip_grad",
-        "precision", "compile", "init", "class_weights",
+        "optimizer", "momentum", "weight_decay", "decay", "by_width", "label_smoothing",
+        "clip_grad", "precision", "compile", "init", "class_weights",
     }  # fmt: skip
     closures = False  # whether it gives an optimiser all rows at once
     more_options: Mapping[str, Any] = {}  # `task.<name>`, besides those of the task
@@ -116,9 +118,14 @@ class TorchTrainer(Trainer):
 
     def check(self, job: Job) -> None:
         choose_device(job.device)
-        task = find_task(job.entry, job.dataset.targets)
+        if job.recipe.by_width and not job.entry.width:
+            others = ", ".join(entry.name for entry in registry().models if entry.width)
+            problem = f"model {job.entry.name!r} has no option for the width of all its layers"
+            raise OptionError(f"{problem}, which by_width needs", f"these have one: {others}")
+        task = find_task(job.entry, job.dataset.targets, job.recipe.task)
+        own = {} if job.entry.own_task else {USE: ""}
         able = {"mixes": task.mixes, "smooths": task.smooths, "weighs": task.weighs}
-        job.check_task({**self.more_options, **task.options}, needs=task.needs, **able)
+        job.check_task({**own, **self.more_options, **task.options}, needs=task.needs, **able)
         try:
             task.check(job)
         except ValueError as error:
@@ -149,6 +156,10 @@ class TorchTrainer(Trainer):
         # The weights at the start are a function of the seed, on every machine and in any process.
         torch.manual_seed(job.recipe.seed)
         model = self.build(job.entry, job.config)
+        if job.recipe.by_width:
+            option = job.entry.width
+            narrow = self.sketch(job.entry, {**job.config, option: job.entry.config[option]})
+            follow_width(model, narrow, job.recipe.optimizer)
         if job.init is not None:
             self.load_state(model, job.init)
         return Loop(TorchLearner(job, model), job).fit()

@@ -116,11 +116,12 @@ def build_job(
     checkpoint_seconds: float = 30.0,
     run: Run | None = None,
     document: Config | None = None,
+    parts: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Job:
     """The one way to a job, a new one or one that goes on with `run`; says what is wrong with it.
 
     runs: the folder in which `init` finds other runs. document: the run.json of `run`, which of
-    several processes only the first one can read.
+    several processes only the first one can read. parts: in place of those of the recipe.
     """
     trainer, events = trainer_of(entry), Events(display.warn)
     refuse_ignored(entry, trainer, recipe)
@@ -129,7 +130,7 @@ def build_job(
         if device not in ("auto", "cpu"):
             raise UsageError("portable=true computes on the CPU", f"leave out --device {device}")
         device = "cpu"
-    parts = data.parts(recipe)
+    parts = parts or data.parts(recipe)
     if (labels := data.train.labels) is not None:
         data = replace(data, targets=data.targets.fitted(labels[parts[0]]))
     if run:
@@ -179,8 +180,9 @@ def check_classes(data: Dataset) -> None:
 
 
 def open_data(
-    entry: ModelEntry, recipe: Recipe, reference: Any, say: Callable[[str], None]
-) -> tuple[Dataset, Recipe]:
+    entry: ModelEntry, recipe: Recipe, reference: Any, say: Callable[[str], None],
+    open_: Callable[..., Dataset] | None = None,
+) -> tuple[Dataset, Recipe]:  # fmt: skip
     """The images as a model needs them, and the recipe with what that decided.
 
     A model with a fixed input decides the size at which images are stored; others leave it open.
@@ -193,7 +195,7 @@ def open_data(
     if originals:
         needed = [wanted.get("size", 0), wanted.get("resize", 0), *(w.stored for w in words)]
         data_options = {"image_size": max(needed) or None, **data_options}
-    data = open_dataset(reference, data_options, fit=fit, report=say)
+    data = (open_ or open_dataset)(reference, data_options, fit=fit, report=say)
     check_classes(data)
     told = {"fit": fit} if fit != FITS[0] else {}
     if originals:

@@ -15,7 +15,7 @@ from zoo_core.data.datasets import find_dataset, named_or, open_dataset
 from zoo_core.data.loader import EVALUATION_BATCH, Loader
 from zoo_core.data.preprocess import Preprocess
 from zoo_core.io.errors import UsageError
-from zoo_core.io.process import together
+from zoo_core.io.process import keep_freed_memory, together
 from zoo_core.runs.predictions import intervals
 from zoo_core.runs.summary import SPLITS
 from zoo_core.spec.answers import CLASS, NUMBERS, Targets
@@ -125,6 +125,7 @@ def measure(
     elif split == "validation":
         what = f"{name or about.source} does not say which images of {data.name} were kept back"
         raise UsageError(f"{what} for validation", "name a run and the dataset of its training")
+    keep_freed_memory()
     images = data.split(part)
     count = 0 if images is None else len(images if rows is None else rows)
     if not images or not count or (named and images.labels is None):

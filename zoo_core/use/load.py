@@ -18,7 +18,7 @@ from zoo_core.spec.answers import Targets
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import Framework, check_options, framework_of
 from zoo_core.spec.recipe import freeze
-from zoo_core.spec.registry import as_reference, qualified_name, registry
+from zoo_core.spec.registry import as_reference, is_path, qualified_name, registry
 from zoo_core.weights.references import locate, obtain
 from zoo_core.weights.verify import Verified, assemble, check, fits, model_of, spec_of
 
@@ -82,7 +82,8 @@ class About(Displayed):
             "targets": {"kind": targets.kind, **targets.to_dict()},
             "temperature": targets.temperature,
             "preprocess": self.preprocess.to_dict() if self.preprocess else {},
-            "dataset": self.dataset,
+            # A file that others get tells nobody where the images are on this disk.
+            "dataset": Path(self.dataset).name if is_path(self.dataset) else self.dataset,
             "metrics": dict(self.metrics),
             "sha256": self.digest,
         }

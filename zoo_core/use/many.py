@@ -33,7 +33,7 @@ from zoo_core.io.documents import document_digest, read_document, write_document
 from zoo_core.io.engine import Engine, Resources, check_shared, fill_together
 from zoo_core.io.errors import DataError, Interrupted, UsageError, WeightsError, ZooError, os_errors
 from zoo_core.io.files import locked
-from zoo_core.io.process import Interruption
+from zoo_core.io.process import Interruption, keep_freed_memory
 from zoo_core.spec.registry import open_engine
 from zoo_core.use.load import capability, loaded
 from zoo_core.use.predict import answers_of, named_images, readable
@@ -223,6 +223,7 @@ class Work:
 
     def fill(self, told: Callable[[int], None] | None = None) -> None:
         """Compute the blocks that nobody has computed; told: gets the number of images."""
+        keep_freed_memory()
         self.asked.folder.mkdir(parents=True, exist_ok=True)
         if (begun := self.store.progress()) and begun.key != self.key:
             say(f"Starting over: {self.asked.out} began with other weights, images or options.")

@@ -132,6 +132,16 @@ def of_run(run: Run, reference: str = "") -> Located:
         raise WeightsError(f"{run.settings_file} is damaged: {describe(error)}") from error
 
 
+def check_packaged(target: str) -> None:
+    """Check the weights that a package ships: "package:weights.json", as a hook names the list."""
+    package, _, name = target.partition(":")
+    for weights in manifest.read(manifest.package_folder(package) / name, package):
+        if path := packaged_file(weights):
+            check(of_weights(weights, path))
+        elif all(map(manifest.is_packaged, weights.sources)):
+            raise WeightsError(f"{weights.file} of {weights.name} is not in the package")
+
+
 def entry_beside(path: Path) -> Weights | None:
     """What a config.json beside a file says of it, as in a copy of a repository."""
     beside = path.parent / CONFIG

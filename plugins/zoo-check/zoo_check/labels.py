@@ -309,7 +309,7 @@ def _sheets(folder: Path, judged: _Judged) -> list[Path]:
     suspects: list[tuple[int, str]] = []
     for place in judged.suspects[: ON_SHEET // (BESIDE + 1)].tolist():
         label, thought = (asked.classes[i] for i in (asked.labels[place], judged.thought[place]))
-        suspects.append((place, f"{judged.split(place)} {label}: {thought}?"))
+        suspects.append((place, f"{judged.split(place)} {label}\n{thought}?"))
         suspects += [(other, thought) for other in _typical(judged, place)]
     copies = [
         (place, f"{number}: {judged.split(place)} {asked.classes[asked.labels[place]]}")

@@ -31,10 +31,14 @@ class CNN(nn.Module):
         hidden: int = 512,
         dropout: float = 0.5,
         batch_norm: bool = True,
+        scale: float = 1.0,
     ) -> None:
         super().__init__()
         if not channels:
             raise ValueError("channels needs at least one number, of a block each")
+        *channels, hidden = (round(scale * width) for width in (*channels, hidden))
+        if min(*channels, hidden) < 1:
+            raise ValueError(f"scale {scale:g} leaves a layer with nothing in it")
         side = image_size >> len(channels)
         if side < 1:
             raise ValueError(

@@ -37,7 +37,9 @@ def zoo_models() -> list[zoo.ModelEntry]:
                 "hidden": 512,
                 "dropout": 0.5,
                 "batch_norm": True,
+                "scale": 1.0,
             },
+            width="scale",
             ranges={
                 "image_size": (1, 512),
                 "channels": (1, 1024),

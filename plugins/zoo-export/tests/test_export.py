@@ -11,6 +11,7 @@ import torch
 from click.testing import CliRunner
 from hub.parts import small_run
 from PIL import Image
+from support import ROOT
 from zoo_export.command import export_command
 from zoo_export.graph import OUTPUTS, Form, Graph
 from zoo_export.torch import Arrays
@@ -108,6 +109,8 @@ def test_a_torch_program_and_the_raw_form_say_the_same(tmp_path):
             dict(one.classes), abs=1e-2
         )
     assert export(run.path, "-o", tmp_path / "raw.onnx", "--raw").exit_code == 0
+    for path in (file, tmp_path / "raw.onnx"):  # torch writes down the files of each line of code
+        assert str(ROOT).encode() not in path.read_bytes()
     session = onnxruntime.InferenceSession(tmp_path / "raw.onnx")
     prepared = model.zoo.preprocess.batch(list(images))
     (logits,) = session.run(None, {"input": prepared.numpy()})

@@ -100,7 +100,7 @@ def _program(module: nn.Module, examples: Sequence[np.ndarray], sides: Sequence[
     sizes = dict.fromkeys(range(len(sides) or 1), torch.export.Dim.DYNAMIC)
     tensors = tuple(map(torch.from_numpy, examples))
     try:
-        return torch.export.export(
+        program = torch.export.export(
             module.eval(), tensors, dynamic_shapes={"given": (sizes,) * len(tensors)}, strict=False
         )
     except Exception as error:
@@ -108,6 +108,10 @@ def _program(module: nn.Module, examples: Sequence[np.ndarray], sides: Sequence[
             raise
         what = "the model is made for one number of images: it uses len() of a tensor, perhaps"
         raise zoo.ZooError(what, "write images.shape[0] in place of len(images)") from error
+    for part in program.graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # paths of files on this disk
+    return program
 
 
 @contextlib.contextmanager

@@ -18,8 +18,10 @@ class MLP(nn.Module):
         image_size: int = 32,
         hidden: Sequence[int] = (512, 256),
         dropout: float = 0.0,
+        scale: float = 1.0,
     ) -> None:
         super().__init__()
+        hidden = [round(scale * width) for width in hidden]
         if any(width < 1 for width in hidden):
             raise ValueError(f"hidden layers have at least 1 unit, not {min(hidden)}")
         layers: list[nn.Module] = [nn.Flatten()]

@@ -12,7 +12,8 @@ def zoo_models() -> list[zoo.ModelEntry]:
             name="mlp",
             target="zoo_mlp.mlp:MLP",
             summary="Multi-layer perceptron with two hidden layers",
-            config={"hidden": (512, 256), "dropout": 0.0},
+            config={"hidden": (512, 256), "dropout": 0.0, "scale": 1.0},
+            width="scale",
             ranges={"hidden": (1, 65_536)},
             parameters=1_707_274,
             recipes={

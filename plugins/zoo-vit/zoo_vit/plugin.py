@@ -17,6 +17,7 @@ NANO = {
     "norm": "post",
     "positions": "zeros",
     "dropout": 0.1,
+    "scale": 1.0,
 }
 WORDS = {"activation": ("relu", "gelu"), "norm": ("pre", "post"), "positions": ("zeros", "normal")}
 RANGES = {
@@ -69,6 +70,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             summary="Small vision transformer, patches of 2 pixels",
             config={"patch_size": 2, **NANO},
             choices=WORDS,
+            width="scale",
             ranges=RANGES,
             parameters=1_242_442,
             capabilities=ATTENTION,
@@ -88,6 +90,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             summary="Small vision transformer, patches of 4 pixels",
             config={"patch_size": 4, **NANO},
             choices=WORDS,
+            width="scale",
             ranges=RANGES,
             parameters=1_212_490,
             capabilities=ATTENTION,
@@ -106,6 +109,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=28,
             config={**SMALL, "heads": 4},
             choices=WORDS,
+            width="scale",
             ranges=RANGES,
             parameters=139_018,
             dataset="fashion_mnist",
@@ -140,6 +144,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             image_size=28,
             config={**SMALL, "depth": 6, "norm": "pre", "positions": "normal", "dropout": 0.2},
             choices=WORDS,
+            width="scale",
             ranges=RANGES,
             parameters=205_962,
             dataset="mnist",

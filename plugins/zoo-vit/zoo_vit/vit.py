@@ -25,6 +25,7 @@ class ViT(nn.Module):
         norm: str = "post",
         positions: str = "zeros",
         dropout: float = 0.1,
+        scale: float = 1.0,
     ) -> None:
         super().__init__()
         patches = patches_of(image_size, patch_size)
@@ -32,6 +33,10 @@ class ViT(nn.Module):
             raise ValueError(f"depth must be at least 1, not {depth}")
         if positions not in ("zeros", "normal"):
             raise ValueError(f"positions must be zeros or normal, not {positions!r}")
+        # Heads keep their size, so that attention needs no scale of its own.
+        width, heads, hidden = (round(scale * size) for size in (width, heads, hidden))
+        if min(width, hidden) < 1:
+            raise ValueError(f"scale {scale:g} leaves a layer with nothing in it")
         start = torch.zeros if positions == "zeros" else torch.randn
         self.patch_size = patch_size
         self.embed = nn.Linear(in_channels * patch_size * patch_size, width)

@@ -42,7 +42,8 @@ class Subject:
 
     @property
     def dataset(self) -> str:
-        return Path(self.located.dataset).name
+        recorded = (self.training.get("dataset") or {}).get("name")
+        return str(recorded or Path(self.located.dataset).name)
 
     @property
     def classifies(self) -> bool:

@@ -1,0 +1,1 @@
+"""Ensembles of models of Zoo, and students that learn from them."""

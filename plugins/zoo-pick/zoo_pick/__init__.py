@@ -1,0 +1,1 @@
+"""Chooses a model of Zoo for somebody's own images."""

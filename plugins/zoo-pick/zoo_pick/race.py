@@ -1,0 +1,272 @@
+"""Who trains next, and for how long: successive halving in which all get the same time.
+
+Plain functions of what has ended so far, so that a pick that was stopped goes on as it would have.
+Each rung gives every candidate that is left the same time, for as much of its recipe as fits: fewer
+epochs, or a part of the images where not even one epoch fits. The best third goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import zoo
+
+MEASURING = 0.3  # of the budget goes at most into measuring
+LONG = 30.0  # seconds that the measuring of one may take, in a large budget
+KEPT = 3  # one of so many goes on to the next rung
+MORE = 1.3  # times the training before: less is not worth another one
+UPDATES = 1000  # that a network needs to arrive; recipes that make fewer get longer
+SMALL_BATCH = 32  # and these batches, where images are few
+TOO_LONG = 20  # times the budget: a part of so long a training says nothing
+FEWEST = 40  # images to learn from
+WHOLE = 0.3  # of what is left may go into seeing all images once with frozen backbones
+SLACK = 1.1  # validation after each epoch
+PATIENCE, START = 4.0, 10.0  # a training is ended after so many times its estimate, and seconds
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model with one of its recipes."""
+
+    name: str  # of the model, with the recipe after a colon where that is not `default`
+    model: str  # plugin/name
+    recipe: str
+    planned: zoo.Recipe = field(repr=False)
+    trainer: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a candidate does next: it is measured (rung 0), or trains."""
+
+    candidate: Candidate
+    rung: int
+    learn: int = 0
+    epochs: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)  # besides those of the pick
+    share: float = 0.0  # of its whole training
+    estimate: float = 0.0  # seconds
+    limit: float = 0.0  # seconds after which it is ended
+
+    @property
+    def key(self) -> str:
+        return f"{self.candidate.name}-{self.rung}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of a plan: a line of trials.jsonl."""
+
+    candidate: str
+    rung: int
+    state: str  # done, failed (cannot work), late (did not end in time)
+    why: str = ""
+    learn: int = 0
+    epochs: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    share: float = 0.0
+    estimate: float = 0.0
+    seconds: float = 0.0  # with everything around the training
+    found: Mapping[str, Any] = field(default_factory=dict)  # see work.py
+
+    @property
+    def score(self) -> float:
+        """Higher is better: the accuracy, or else the loss."""
+        figures = self.found.get("figures", {})
+        value = figures.get("accuracy", -figures.get("loss", math.inf))
+        return value if math.isfinite(value) else -math.inf
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a person asks of the model."""
+
+    ms: float = math.inf
+    mb: float = math.inf
+
+    def refuses(self, found: Mapping[str, Any]) -> str:
+        ms, mb = found["ms"], found["bytes"] / 1e6
+        if ms > self.ms:
+            return f"it takes {ms:.2g} ms for an image, more than {self.ms:g}"
+        return f"it has {mb:.3g} MB, more than {self.mb:g}" if mb > self.mb else ""
+
+
+@dataclass(frozen=True)
+class Race:
+    """All candidates and what has ended so far."""
+
+    candidates: Sequence[Candidate]
+    images: int  # to learn from
+    budget: float  # seconds
+    limits: Limits = Limits()
+    workers: int = 1
+    records: list[Record] = field(default_factory=list)
+
+    def of(self, name: str, rung: int | None = None) -> list[Record]:
+        return [r for r in self.records if r.candidate == name and rung in (None, r.rung)]
+
+    def reason(self, candidate: Candidate) -> str:
+        """Why a candidate is left out; "": it is not, or not yet."""
+        if self.best(candidate):
+            return ""
+        own = self.of(candidate.name)
+        if own and own[0].state == "done" and (refused := self.limits.refuses(own[0].found)):
+            return refused
+        # The other recipes of a model that fails need the same weights, say, or hang as well.
+        like = [c.name for c in self.candidates if c.model == candidate.model and not own]
+        every = own + [record for name in like for record in self.of(name, 0)]
+        return next((record.why for record in every if record.state != "done"), "")
+
+    def best(self, candidate: Candidate) -> Record | None:
+        """Its best training; the measuring is not one."""
+        done = [r for r in self.of(candidate.name) if r.rung and r.state == "done"]
+        return max(done, key=lambda record: (record.score, record.share), default=None)
+
+    def whole(self, candidate: Candidate) -> tuple[int, dict[str, Any]]:
+        """Epochs of its whole training, and settings: longer than the recipe for few images."""
+        recipe, found = candidate.planned, self.of(candidate.name, 0)[0].found
+        known = found["recipe"]
+        settings = {n: known[n] for n in ("precision",) if n in known}
+        if not found["counted"]:  # it solves, or decides by itself
+            return recipe.epochs, settings
+        if recipe.epochs * math.ceil(self.images / recipe.batch_size) >= UPDATES:
+            return recipe.epochs, settings
+        size = min(recipe.batch_size, SMALL_BATCH)
+        epochs = max(recipe.epochs, math.ceil(UPDATES / math.ceil(self.images / size)))
+        if size != recipe.batch_size and recipe.batch_size % recipe.accumulate == 0:
+            settings["batch_size"] = size
+            if recipe.optimizer == "sgd":  # its steps would be too long for so small a batch
+                settings["lr"] = recipe.lr * size / recipe.batch_size
+        return epochs, settings
+
+    def seconds(self, candidate: Candidate, learn: int, epochs: int) -> float:
+        """What a training takes, from what was measured and from the last training."""
+        first = self.of(candidate.name, 0)[0].found
+        last = [r for r in self.of(candidate.name) if r.rung and r.state == "done"]
+        step = SLACK * (last[-1].found if last else first)["step"]
+
+        def told(learn: int, epochs: int) -> float:
+            return float(first["fixed"] + learn * (first["once"] + epochs * step))
+
+        if not last:
+            return told(learn, epochs)
+        ratio = last[-1].seconds / max(told(last[-1].learn, last[-1].epochs), 1e-3)
+        return min(3.0, max(0.5, ratio)) * told(learn, epochs)
+
+    def plain_seconds(self, candidate: Candidate) -> float:
+        """What a training with the recipe as it is takes, on all these images."""
+        return self.seconds(candidate, self.images, candidate.planned.epochs)
+
+    def fitting(self, candidate: Candidate, time: float) -> Plan | None:
+        """As much of its training as fits into a time; None: not even a part of the images."""
+        whole, settings = self.whole(candidate)
+        learn, epochs = self.images, whole
+        if self.seconds(candidate, learn, epochs) > time:
+            none, one = (self.seconds(candidate, learn, count) for count in (0, 1))
+            epochs = min(whole, int((time - none) / max(one - none, 1e-9)))
+            if epochs < 1 or self._passes(candidate):
+                epochs = whole if self._passes(candidate) else 1
+                nothing = self.seconds(candidate, 0, epochs)
+                each = (self.seconds(candidate, 1000, epochs) - nothing) / 1000
+                learn = min(self.images, int((time - nothing) / max(each, 1e-9)))
+        if learn < min(FEWEST, self.images):
+            return None
+        share = learn * epochs / (self.images * whole)
+        estimate = self.seconds(candidate, learn, epochs)
+        return Plan(candidate, 0, learn, epochs, settings, share, estimate)
+
+    def next(self, left: float, running: Collection[str] = ()) -> Plan | None:
+        """What to start now, with so many seconds left; None: nothing, before something ends."""
+        if left <= 0:
+            return None
+        if plan := self._measure(left, running):
+            return plan
+        if any(key.endswith("-0") for key in running):
+            return None
+        rung, alive = 1, self.alive()
+        while alive:
+            waiting = [c for c in alive if not self.of(c.name, rung) and not self._complete(c)]
+            busy = [c for c in alive if f"{c.name}-{rung}" in running]
+            waiting = [c for c in waiting if c not in busy]
+            plan = self._train(rung, len(alive), waiting, left, running)
+            if plan or busy:
+                return plan
+            before, alive = alive, self._going_on(alive)
+            if alive == before and not any(r.rung == rung for r in self.records):
+                return None
+            rung += 1
+        return None
+
+    def alive(self) -> list[Candidate]:
+        """Those that were measured and may train."""
+        measured = {r.candidate for r in self.records if not r.rung and r.state == "done"}
+        return [
+            c for c in self.candidates
+            if c.name in measured and not self.reason(c)
+            and self.seconds(c, self.images, self.whole(c)[0]) <= TOO_LONG * self.budget
+        ]  # fmt: skip
+
+    def _measure(self, left: float, running: Collection[str]) -> Plan | None:
+        spent = sum(r.seconds for r in self.records if r.rung == 0) / self.workers
+        if spent > MEASURING * self.budget:
+            return None
+        for candidate in self.candidates:
+            known = self.of(candidate.name, 0) or self.reason(candidate)
+            if not known and f"{candidate.name}-0" not in running:
+                seen = {c.trainer for c in self.candidates if self.of(c.name, 0)}
+                limit = min(LONG, max(LONG / 3, self.budget / 20))
+                limit += LONG * (candidate.trainer not in seen)  # it imports what its like need
+                return Plan(candidate, 0, limit=min(limit, left))
+        return None
+
+    def _train(
+        self, rung: int, alive: int, waiting: Sequence[Candidate], left: float,
+        running: Collection[str],
+    ) -> Plan | None:  # fmt: skip
+        """The cheapest of those that wait in this rung, with its part of the rung's time."""
+        spent = sum(r.seconds for r in self.records if r.rung == rung) / self.workers
+        rungs = 1 + max(0, math.ceil(math.log(max(alive, 1), KEPT) - 1e-9) - 1)
+        time = max(0.0, (left + spent) / rungs - spent) * self.workers
+        each = time / (len(waiting) + len(running)) if waiting else 0.0
+        order = sorted(waiting, key=lambda c: self.seconds(c, self.images, self.whole(c)[0]))
+        passes = {c.model for c in waiting if self._passes(c)}
+        for candidate in order:
+            pass_ = WHOLE * left / len(passes) if candidate.model in passes else 0.0
+            plan = self.fitting(candidate, min(left, max(each, pass_)))
+            before = max((r.share for r in self.of(candidate.name) if r.rung), default=0.0)
+            if plan is None or plan.share < min(1.0, MORE * before):
+                continue
+            limit = min(left, PATIENCE * plan.estimate + START)
+            return replace(self._shared(plan), rung=rung, limit=limit)
+        return None
+
+    def _shared(self, plan: Plan) -> Plan:
+        """With the images that its backbone has seen already, where those are not all."""
+        if plan.learn == self.images or not self._passes(plan.candidate):
+            return plan
+        like = [c.name for c in self.candidates if c.model == plan.candidate.model]
+        seen = [r.learn for name in like for r in self.of(name) if r.rung and r.state == "done"]
+        learn = min(seen, key=lambda count: abs(count - plan.learn), default=plan.learn)
+        if not plan.learn / MORE < learn < plan.learn * MORE:
+            return plan
+        return replace(plan, learn=learn, share=plan.share * learn / plan.learn)
+
+    def _complete(self, candidate: Candidate) -> bool:
+        """Whether it has had its whole training, or failed."""
+        return any(r.rung and (r.share >= 1 or r.state != "done") for r in self.of(candidate.name))
+
+    def _going_on(self, alive: Sequence[Candidate]) -> list[Candidate]:
+        """The best third of those that are not complete; one, in the end."""
+        more = [
+            (record.score, c) for c in alive if not self._complete(c) and (record := self.best(c))
+        ]
+        more.sort(key=lambda pair: -pair[0])
+        return [c for _, c in more[: math.ceil(len(more) / KEPT)]]
+
+    def _passes(self, candidate: Candidate) -> bool:
+        """Whether its time goes into seeing each image once, as that of a frozen backbone."""
+        found = self.of(candidate.name, 0)[0].found
+        return bool(found["once"] > self.whole(candidate)[0] * found["step"])

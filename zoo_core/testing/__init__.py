@@ -1,1 +1,0 @@
-"""The checks that plugin authors run; `zoo.testing` is their public page."""
