@@ -120,6 +120,40 @@ def test_any_network_of_timm_gives_its_own_features():
         zoo.create("timm_frozen", backbone="resnet19")
 
 
+def test_any_network_of_timm_adapts_to_small_grey_images_as_timm_does_and_is_fine_tuned(tmp_path):
+    import safetensors.torch
+
+    state = shaken(timm.create_model("test_vit")).state_dict()  # of 160 pixels, in colour
+    path = tmp_path / "weights.safetensors"
+    safetensors.torch.save_file(state, path)
+    theirs = timm.create_model(
+        "test_vit", pretrained=True, pretrained_cfg_overlay={"file": str(path)}, num_classes=0,
+        img_size=96, in_chans=1,
+    ).eval()  # fmt: skip
+    grey = {"size": 96, "channels": 1, "mean": (0.5,), "std": (0.5,)}
+    images = torch.randn(2, 1, 96, 96, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        wanted = theirs(images)
+    for way in ("head", "last:1"):
+        run = zoo.train(
+            "timm_frozen", "synthetic", runs=tmp_path / "runs", quiet=True, epochs=1, lr=1e-2,
+            data={"train_size": 40, "test_size": 10}, preprocess=grey, task={"finetune": way},
+            model={"backbone": "test_vit", "backbone_weights": str(path)}, validation_fraction=0.0,
+        )  # fmt: skip
+        model = zoo.load(run.path)
+        with torch.inference_mode():
+            apart = (model.features(images) - wanted).abs().max()
+        assert (apart < 1e-5) == (way == "head"), way
+        ours = model.backbone.state_dict()
+        moved = [
+            name for name, tensor in theirs.state_dict().items()
+            if not torch.allclose(tensor, ours[name], atol=1e-6)
+        ]  # fmt: skip
+        # Its last block, and the norm behind it.
+        assert all(name.startswith(("blocks.5.", "norm.")) for name in moved)
+        assert bool(moved) == (way != "head")
+
+
 # ---------------------------------------------------------------- the real weights
 
 
