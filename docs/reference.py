@@ -25,8 +25,8 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "AugmentationEntry CommandEntry EngineEntry Recipe",
     "Write a trainer": "Framework Trainer Description Job Fitted Loop Learner Position Batch "
     "Result Run",
-    "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
-    "ClassesAnswers NumberAnswers",
+    "Write a task for torch": "Task Classification Update SumOver Targets Figure Answers "
+    "ClassAnswers ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess",
     "Write an augmentation": "Augmentation Draws Ops",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted",

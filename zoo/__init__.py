@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from zoo_core.api import list_models as list_models
     from zoo_core.api import plugins as plugins
     from zoo_core.api import publish as publish
+    from zoo_core.api import publish_all as publish_all
     from zoo_core.api import pull as pull
     from zoo_core.api import report as report
     from zoo_core.api import reproduce as reproduce

@@ -226,6 +226,7 @@ def publish(
     private: bool = False,
     message: str = "",
     dtype: str = "float32",
+    dry_run: bool = False,
     runs: str | Path | None = None,
 ) -> str:
     """Publish the weights of a run, with a card; the name that they have in your manifest.
@@ -234,17 +235,43 @@ def publish(
 
     to: hf:ORG/NAME, file:FOLDER, or package:FOLDER to ship them with a plugin, which alone can have
     another dtype. full: with the frozen backbone inside. The weights are pulled again and checked.
+    dry_run: check the weights and what would be written, and publish nothing.
     """
     from zoo_core.publish import publish as publishing
     from zoo_core.runs.run import Run
 
     chosen = Run.find_trained(str(run), Path(runs) if runs else None)
     if to.startswith("package:"):
-        if full or private or message:
-            raise UsageError("full, private and message are for repositories")
+        if full or private or message or dry_run:
+            raise UsageError("full, private, message and dry_run are for repositories")
         folder = Path(to.removeprefix("package:"))
         return publishing.ship(chosen, folder, tag=tag, license=license, dtype=dtype).name
     if dtype != "float32":
         raise UsageError("dtype is for package: only")
     planned = publishing.plan(chosen, to, tag=tag, license=license, full=full)
-    return publishing.publish(planned, message=message, private=private).weights.name
+    if not dry_run:
+        planned = publishing.publish(planned, message=message, private=private)
+    return planned.weights.name
+
+
+def publish_all(
+    to: str,
+    *,
+    plugins: Sequence[str] = (),
+    private: bool = False,
+    message: str = "",
+    dry_run: bool = False,
+) -> list[str]:
+    """Publish the weights that plugins ship, as they are; their names in your manifest.
+
+    to: hf:ORG or file:FOLDER, where each gets a repository. plugins: these; () means all. The same
+    call continues after a failure.
+    """
+    from zoo_core.publish import publish as publishing
+
+    plans = [publishing.plan_shipped(one, to) for one in publishing.shipped(tuple(plugins))]
+    if not plans:
+        raise UsageError("none of these plugins ships weights", "zoo.list_weights() has them all")
+    if not dry_run:
+        plans = [publishing.publish(one, message=message, private=private) for one in plans]
+    return [one.weights.name for one in plans]
