@@ -35,7 +35,7 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "compare compute_features create disable_plugin enable_plugin evaluate "
+    "compare create disable_plugin enable_plugin evaluate "
     "features features_of generate info list_models list_weights load open_dataset "
     "plugins predict predict_many pretrained_tensors publish pull report reproduce resume "
     "runs train"
