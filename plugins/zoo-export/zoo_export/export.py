@@ -161,7 +161,7 @@ def write_pt2(about: Any, *given: Any) -> Any:
     """Write a program of torch; how to run what was written."""
     if (framework := about.framework).backend != "torch":
         what = f"{type(framework).__name__} cannot write a program of torch"
-        raise zoo.UsageError(what, "-o FILE.onnx, perhaps")
+        raise zoo.UsageError(what, "choose a name that ends in .onnx")
     from zoo_export.torch import to_pt2
 
     return to_pt2(*given)

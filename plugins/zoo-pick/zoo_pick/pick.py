@@ -126,7 +126,8 @@ def pick(
     say = (lambda _: None) if quiet else kit.say
     root, started = kit.runs_root(Path(runs) if runs else None), time.monotonic()
     facts, candidates, left_out = look(dataset, settings, models)
-    asked = {"dataset": facts["reference"], "settings": settings, "models": [*models]}
+    asked = {name: facts[name] for name in ("reference", "digest")}
+    asked |= {"settings": settings, "models": [*models]}
     with opened(root, name, facts["name"]) as folder:
         document = {**facts, **begun(folder, asked), "budget": seconds, "status": "running"}
         race = Race(candidates, facts["images"]["learn"], seconds, Limits(max_ms, max_mb), workers)
