@@ -83,7 +83,7 @@ class Picked:
         from zoo_pick.verdict import table
 
         columns, lines = table(self.race)
-        shown = [columns, *lines]
+        shown: list[Sequence[object]] = [columns, *lines]
         return kit.notebook_html(
             self.recommendation, shown, lambda path: draw_front(self, path), "error against cost"
         )

@@ -125,11 +125,12 @@ def classes(measured: Mapping[str, Any]) -> Table:
     for one in measured["classes"]:
         row = [one["name"], one["images"]]
         for figure in ("recall", "precision"):
-            value, low, high = one.get(figure) or (None, None, None)
-            row += [
-                Cell("") if value is None else Cell(percent(value, 1), value),
-                Cell("") if value is None else Cell(f"{100 * low:.1f} to {100 * high:.1f}", low),
-            ]
+            if known := one.get(figure):
+                value, low, high = known
+                spread = f"{100 * low:.1f} to {100 * high:.1f}"
+                row += [Cell(percent(value, 1), value), Cell(spread, low)]
+            else:
+                row += [Cell(""), Cell("")]
         rows.append(row)
     return table(titles, rows)
 
