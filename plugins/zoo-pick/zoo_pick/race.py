@@ -267,7 +267,8 @@ class Race:
                 estimate = max(last.estimate, last.seconds)
                 return Plan(candidate, rung, last.learn, last.epochs, last.settings, last.share,
                             estimate, limit(estimate, left))  # fmt: skip
-            plan = self.fitting(candidate, min(left, max(each, whole)))
+            around = 2 * self.seconds(candidate, 0, 0)  # or what surrounds a training is all of it
+            plan = self.fitting(candidate, min(left, max(each, whole, around)))
             before = max((r.share for r in self.of(candidate.name) if r.rung), default=0.0)
             if plan is None or plan.share < min(1.0, MORE * before):
                 continue
