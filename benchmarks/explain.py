@@ -18,6 +18,7 @@ import numpy as np
 from zoo_explain import explain
 
 import zoo
+from zoo_core.io.process import keep_freed_memory
 
 MODELS = ("cnn.cifar10", "nano_vit_p4.cifar10", "efficientnet_lite0_finetune.cifar10")
 
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
+    keep_freed_memory()
     table = []
     for name in asked.models.split(","):
         model = zoo.load(name)

@@ -34,6 +34,7 @@ import zoo_core.torch  # noqa: F401  # before torch: idle threads wait as in eve
 
 # isort: split
 import torch
+from zoo_tune import tuning
 
 import zoo
 from zoo_core.data import datasets
@@ -50,7 +51,6 @@ from zoo_core.train.builder import build_job, fit_to_data
 from zoo_core.train.display import open_display
 from zoo_core.train.job import trainer_of
 from zoo_core.train.loop import Loop
-from zoo_core.tune import tuning
 
 
 def main() -> None:

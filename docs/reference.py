@@ -25,8 +25,8 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "AugmentationEntry CommandEntry EngineEntry Recipe",
     "Write a trainer": "Framework Trainer Description Job Fitted Loop Learner Position Batch "
     "Result Run",
-    "Write a task for torch": "Task Update SumOver Targets Figure Answers ClassAnswers "
-    "ClassesAnswers NumberAnswers",
+    "Write a task for torch": "Task Classification Update SumOver Targets Figure Answers "
+    "ClassAnswers ClassesAnswers NumberAnswers",
     "Write a dataset": "Source Kept Originals LeftOut Dataset Split Preprocess",
     "Write an augmentation": "Augmentation Draws Ops",
     "Use pretrained weights, generate samples": "Pretrained FrozenModel Generator Predicted",
@@ -38,7 +38,7 @@ FUNCTIONS = (
     "compare compute_features create disable_plugin enable_plugin evaluate "
     "features features_of generate info list_models list_weights load open_dataset "
     "plugins predict predict_many pretrained_tensors publish pull report reproduce resume "
-    "runs sweep train tune"
+    "runs train"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"
@@ -54,7 +54,7 @@ TYPES = {  # what signatures use and neither zoo nor zoo.kit has: where its defi
     "zoo_core.data.datasets": "Report",
     "zoo_core.data.ops": "MovePlan",
     "zoo_core.io.errors": "MissingDependency",
-    "zoo_core.tune.tuning": "SearchResult",
+    "zoo_tune.tuning": "SearchResult",
     "zoo_core.use.predict": "Prediction Predictions",
     "zoo_core.weights.statements": "Statement",
     "zoo_core.report.compared": "Compared",

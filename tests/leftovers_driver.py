@@ -36,8 +36,8 @@ def train(home: Path) -> None:
 
 
 def tune(home: Path) -> None:
-    from zoo_core.tune.search import SearchSettings
-    from zoo_core.tune.tuning import run_search
+    from zoo_tune.search import SearchSettings
+    from zoo_tune.tuning import run_search
 
     how: dict[str, Any] = {"runs": home / "runs", "quiet": True, "report": False}
     if any(how["runs"].glob("*/search.json")):
@@ -96,10 +96,11 @@ def left(home: Path) -> list[str]:
 
 
 def main() -> None:
+    from zoo_tune import tuning  # noqa: F401 - imported before the forks
+
     from zoo_core.runs.leftovers import all_leftovers
     from zoo_core.spec.registry import registry
     from zoo_core.train.job import trainer_of
-    from zoo_core.tune import tuning  # noqa: F401 - imported before the forks
 
     trainer_of(registry().models.get("fcn_numpy"))
     work, folder = globals()[sys.argv[1]], Path(sys.argv[2])

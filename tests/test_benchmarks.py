@@ -115,7 +115,7 @@ def small_backbone(tmp_path):
 
 
 def test_the_benchmark_of_frozen_models(run, small_backbone, monkeypatch):
-    from zoo_core.tune import tuning
+    from zoo_tune import tuning
 
     monkeypatch.setattr(tuning, "open_data", tuning.open_data)  # the script replaces it
 

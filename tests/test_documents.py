@@ -1,11 +1,11 @@
 import json
 
 import pytest
+from zoo_tune.search import Search
 
 from zoo_core.io.documents import read_document, write_document
 from zoo_core.io.errors import ZooError
 from zoo_core.runs.run import Run
-from zoo_core.tune.search import Search
 
 
 def test_what_is_written_is_read_again(tmp_path):

@@ -39,7 +39,7 @@ def signature(value):
 def line(name):
     """How the page introduces a name."""
     value = getattr(kit, name)
-    if isinstance(value, click.ParamType | int | float | list):
+    if isinstance(value, click.ParamType | int | float | str | list | tuple | dict):
         return f"- `{name}`:"
     if value.__module__ == "click.decorators":  # an option or an argument
         (parameter,) = value(lambda: None).__click_params__

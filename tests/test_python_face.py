@@ -18,6 +18,7 @@ FUNCTIONS = {  # of commands whose function has another name
     "data check": ("check_data", "check_labels"),
     "plugins": ("plugins", "disable_plugin", "enable_plugin"),
     "predict": ("predict", "predict_many"),
+    "publish": ("publish", "publish_all"),
     "train": ("train", "resume"),
     "features": ("features", "compute_features"),
 }
@@ -62,8 +63,16 @@ def test_weights_are_published_pulled_and_exported(tmp_path, monkeypatch):
     run = small_run(tmp_path / "runs", "fcn_numpy", hidden=(8,))
     monkeypatch.setenv("ZOO_MANIFEST", str(tmp_path / "own.json"))
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    name = zoo.publish(run.path, f"file:{tmp_path / 'shared'}", tag="ours")
+    shared = f"file:{tmp_path / 'shared'}"
+    assert zoo.publish(run.path, shared, tag="ours", dry_run=True).endswith(".ours")
+    assert zoo.publish_all(shared, plugins=["mlp"], dry_run=True) == ["mlp.cifar10"]
+    assert not (tmp_path / "shared").exists() and not (tmp_path / "own.json").exists()
+    with pytest.raises(zoo.UsageError, match="ships weights"):
+        zoo.publish_all(shared, plugins=["nothing"])
+    name = zoo.publish(run.path, shared, tag="ours")
     assert name.endswith(".ours") and zoo.pull(name).exists()
+    (again,) = zoo.publish_all(f"file:{tmp_path / 'every'}", plugins=["mlp"])
+    assert zoo.pull(again).exists()
     done = zoo.export(name, tmp_path / "model.onnx")
     assert "probabilities" in done._repr_html_()
 

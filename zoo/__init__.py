@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from zoo_core.api import list_models as list_models
     from zoo_core.api import plugins as plugins
     from zoo_core.api import publish as publish
+    from zoo_core.api import publish_all as publish_all
     from zoo_core.api import pull as pull
     from zoo_core.api import report as report
     from zoo_core.api import reproduce as reproduce
     from zoo_core.api import resume as resume
     from zoo_core.api import runs as runs
-    from zoo_core.api import sweep as sweep
     from zoo_core.api import train as train
-    from zoo_core.api import tune as tune
     from zoo_core.data.augment import Augmentation as Augmentation
     from zoo_core.data.dataset import Dataset as Dataset
     from zoo_core.data.dataset import Split as Split

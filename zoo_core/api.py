@@ -1,4 +1,4 @@
-"""Functions of `zoo`: models by name, training and searching. Those that use a model: use/."""
+"""Functions of `zoo`: models by name, training. Those that use a model: use/."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoo_core.io.errors import UnknownName, UsageError
 from zoo_core.io.files import cache_dir
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
-from zoo_core.spec.registry import find_models, registry
+from zoo_core.spec.registry import brought, find_models, registry
 
 if TYPE_CHECKING:
     from zoo_core.report.text import Facts
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from zoo_core.train.display import Display
     from zoo_core.train.job import Job
     from zoo_core.train.runner import Result
-    from zoo_core.tune.report import SearchFacts
-    from zoo_core.tune.tuning import SearchResult
     from zoo_core.weights.statements import Statement
 
 
@@ -79,7 +77,7 @@ def train(
     name: str = "",
     seeds: int = 1,
     **changes: Any,
-) -> Result | SearchResult:
+) -> Result | Any:
     """Train a model and return the result: its run directory, metrics and report.
 
         result = zoo.train("cnn", epochs=3, lr=1e-3, model={"dropout": 0.3})
@@ -101,8 +99,9 @@ def train(
         first = override(choose_recipe(info(model), recipe or "default"), given).seed
         given.pop("seed", None)
         space = {"seed": list(range(first, first + seeds))}
-        return _search(kind="sweep", model=model, dataset=dataset, recipe=recipe, settings=given,
-                       space=space, device=device, runs=runs, quiet=quiet, name=name)  # fmt: skip
+        search = brought("search", "seeds")
+        return search(kind="sweep", model=model, dataset=dataset, recipe=recipe, settings=given,
+                      space=space, device=device, runs=runs, quiet=quiet, name=name)  # fmt: skip
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 
@@ -110,9 +109,7 @@ def train(
     how |= {"device": device, "runs": Path(runs) if runs else None, "quiet": quiet}
     how |= {"command": "zoo.train(...)", "name": name}
     if tune:
-        from zoo_core.tune.tuning import tune_and_train
-
-        return tune_and_train(model, dataset, **how)
+        return brought("tune_and_train", "tune")(model, dataset, **how)
     return runner.train(model, dataset, report=write_report, **how)
 
 
@@ -122,18 +119,17 @@ def resume(
     runs: str | Path | None = None,
     quiet: bool = False,
     dataset: Any = "",
-) -> Result | SearchResult:
+) -> Result | Any:
     """Go on with a run, a search or a sweep that was stopped, to the same end.
 
     run: a path, a name in the runs folder, or latest: the latest run. A complete one is given back
     as it is. dataset: where the run began with an object in memory, that object.
     """
-    from zoo_core.runs.run import runs_root
-    from zoo_core.tune.search import Search
+    from zoo_core.runs.run import SearchFolder, runs_root
 
     where = Path(runs) if runs else None
-    if search := Search.at(str(run), runs_root(where)):
-        return _search(kind=search.plan().kind, runs=runs, resume=str(run), quiet=quiet)
+    if search := SearchFolder.at(str(run), runs_root(where)):
+        return brought("open_search", "a search")(search.path).resume(quiet=quiet)
     from zoo_core.report.write import write_report
     from zoo_core.train import runner
 
@@ -168,96 +164,6 @@ def reproduce(
         found, name=name, runs=where, device=device, quiet=quiet, command="zoo.reproduce(...)",
         statement=Path(statement) if statement else None,
     )  # fmt: skip
-
-
-def tune(
-    model: str,
-    /,
-    dataset: str = "",
-    *,
-    preset: str = "default",
-    space: Mapping[str, Any] | Sequence[str] = (),
-    train: bool = False,
-    trials: int | None = None,
-    at: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    runs: str | Path | None = None,
-    quiet: bool = False,
-    searcher: str = "",
-    startup: int | None = None,
-    prune: bool | None = None,
-    recipe: str = "",
-    workers: int = 1,
-    engine: str = "local",
-    address: str = "",
-    resources: Mapping[str, float] | None = None,
-    retries: int = 3,
-    storage: str | Path = "",
-    device: str = "auto",
-    name: str = "",
-    **changes: Any,
-) -> SearchResult:
-    """Search for the settings that train a model best, and train with them where `train` is True.
-
-        found = zoo.tune("cnn", space={"lr": "log:1e-4:1e-2", "batch_size": [64, 128]}, trials=20)
-        found.best.parameters, found.recipe, found.path
-
-    space: a range, "log:LOW:HIGH" or "uniform:LOW:HIGH", or a list of values for each setting; the
-    learning rate where nothing is said. changes, settings: those of all trials, as for `train`;
-    the training with the best uses everything, whatever subset the trials had. docs/search.md
-    explains the rest. at: settings of the trials alone. name: of its folder; the same call goes on
-    with a search that was stopped.
-    """
-    return _search(
-        kind="tune", name=name, model=model, dataset=dataset, preset=preset, space=space,
-        train=train, trials=trials, settings={**(settings or {}), **changes}, at=at or {},
-        runs=runs,
-        quiet=quiet, searcher=searcher, startup=startup, prune=prune, recipe=recipe,
-        workers=workers, engine=engine, address=address, resources=resources or {}, device=device,
-        retries=retries, storage=storage,
-    )  # fmt: skip
-
-
-def sweep(
-    model: str,
-    /,
-    dataset: str = "",
-    *,
-    grid: Mapping[str, Sequence[Any]],
-    recipe: str = "",
-    settings: Mapping[str, Any] | None = None,
-    runs: str | Path | None = None,
-    quiet: bool = False,
-    workers: int = 1,
-    engine: str = "local",
-    address: str = "",
-    resources: Mapping[str, float] | None = None,
-    retries: int = 3,
-    storage: str | Path = "",
-    device: str = "auto",
-    name: str = "",
-    **changes: Any,
-) -> SearchResult:
-    """Train a model with every combination of some settings; a run that fails is a row as well.
-
-    `found = zoo.sweep("cnn", grid={"lr": [1e-3, 1e-2], "optimizer": ["adam", "sgd"]}, epochs=3)`
-    """
-    return _search(
-        kind="sweep", name=name, model=model, dataset=dataset, space=grid, recipe=recipe, runs=runs,
-        settings={**(settings or {}), **changes}, quiet=quiet, workers=workers, engine=engine,
-        address=address, resources=resources or {}, device=device, retries=retries, storage=storage,
-    )  # fmt: skip
-
-
-def _search(
-    *, kind: str, runs: str | Path | None, storage: str | Path = "", **asked: Any
-) -> SearchResult:
-    from zoo_core.tune.search import SearchSettings
-    from zoo_core.tune.tuning import run_search
-
-    where, command = Path(runs) if runs else None, f"zoo.{kind}(...)"
-    asked |= {"storage": str(Path(storage).absolute()) if storage else ""}
-    return run_search(SearchSettings(kind=kind, runs=where, command=command, **asked))
 
 
 def compute_features(
@@ -352,13 +258,11 @@ def report(run: str | Path = "latest", *, runs: str | Path | None = None) -> Rep
         from zoo_core.report.write import build_report
 
         return build_report(found)
-    from zoo_core.tune.report import write_search_report
-    from zoo_core.tune.search import Search
-
-    return write_search_report(Search(found.path))
+    written: Report = brought("open_search", "a search")(found.path).report()
+    return written
 
 
-def facts_of(run: str | Path, runs: Path | None = None) -> Facts | SearchFacts:
+def facts_of(run: str | Path, runs: Path | None = None) -> Facts | Any:
     """What the files of a run or a search say, read once: what its report is made of."""
     from zoo_core.runs.run import Run, find_any
 
@@ -367,10 +271,7 @@ def facts_of(run: str | Path, runs: Path | None = None) -> Facts | SearchFacts:
         from zoo_core.report.write import read_facts
 
         return read_facts(found)
-    from zoo_core.tune.report import read_search
-    from zoo_core.tune.search import Search
-
-    return read_search(Search(found.path))
+    return brought("open_search", "a search")(found.path).facts()
 
 
 def pull(name: str) -> Path:
@@ -393,6 +294,7 @@ def publish(
     private: bool = False,
     message: str = "",
     dtype: str = "float32",
+    dry_run: bool = False,
     runs: str | Path | None = None,
 ) -> str:
     """Publish the weights of a run, with a card; the name that they have in your manifest.
@@ -401,17 +303,43 @@ def publish(
 
     to: hf:ORG/NAME, file:FOLDER, or package:FOLDER to ship them with a plugin, which alone can have
     another dtype. full: with the frozen backbone inside. The weights are pulled again and checked.
+    dry_run: check the weights and what would be written, and publish nothing.
     """
     from zoo_core.publish import publish as publishing
     from zoo_core.runs.run import Run
 
     chosen = Run.find_trained(str(run), Path(runs) if runs else None)
     if to.startswith("package:"):
-        if full or private or message:
-            raise UsageError("full, private and message are for repositories")
+        if full or private or message or dry_run:
+            raise UsageError("full, private, message and dry_run are for repositories")
         folder = Path(to.removeprefix("package:"))
         return publishing.ship(chosen, folder, tag=tag, license=license, dtype=dtype).name
     if dtype != "float32":
         raise UsageError("dtype is for package: only")
     planned = publishing.plan(chosen, to, tag=tag, license=license, full=full)
-    return publishing.publish(planned, message=message, private=private).weights.name
+    if not dry_run:
+        planned = publishing.publish(planned, message=message, private=private)
+    return planned.weights.name
+
+
+def publish_all(
+    to: str,
+    *,
+    plugins: Sequence[str] = (),
+    private: bool = False,
+    message: str = "",
+    dry_run: bool = False,
+) -> list[str]:
+    """Publish the weights that plugins ship, as they are; their names in your manifest.
+
+    to: hf:ORG or file:FOLDER, where each gets a repository. plugins: these; () means all. The same
+    call continues after a failure.
+    """
+    from zoo_core.publish import publish as publishing
+
+    plans = [publishing.plan_shipped(one, to) for one in publishing.shipped(tuple(plugins))]
+    if not plans:
+        raise UsageError("none of these plugins ships weights", "zoo.list_weights() has them all")
+    if not dry_run:
+        plans = [publishing.publish(one, message=message, private=private) for one in plans]
+    return [one.weights.name for one in plans]

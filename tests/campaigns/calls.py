@@ -35,7 +35,8 @@ ESCAPES = ("\x1b", "\x07", "\x9b", "\u202e", "\x08")
 LONG = {("train",), ("tune",), ("sweep",), ("tensorboard",), ("features", "compute"), ("publish",),
         ("reproduce",)}  # fmt: skip
 RARE = {("doctor",): 0.03, ("plugin", "check"): 0.2, ("export",): 0.3, ("tensorboard",): 0.1,
-        ("tune",): 0.5, ("compare",): 0.5, ("report",): 0.3, ("reproduce",): 0.3}  # fmt: skip
+        ("tune",): 0.5, ("compare",): 0.5, ("report",): 0.3, ("reproduce",): 0.3,
+        ("blend",): 0.3}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,8 @@ RESUME: Line = (
     "--checkpoint-every",
     "1e-9",
 )
+BLEND: Line = ("-o", "blend.pdf", "--name", "student", "--set", "model.hidden=8", "--quiet",
+               "--set", "epochs=2", "--set", "batch_size=16", "--device", "cpu")  # fmt: skip
 PUBLISH: Line = ("publish", "latest", "--tag", "killed")
 SAID_ONCE = frozenset({0, 1, 2})  # done before the kill: the second time there is nothing to do
 
@@ -203,6 +205,12 @@ SCENARIOS: dict[str, Scenario] = {
         after=(("pull", f"hf:{NAME}", "--json"),),
         must="cache/weights/",
         weight=2,
+    ),
+    "blend": Scenario(
+        ("blend", "teacher", "--distil", "mlp", *BLEND),
+        before=((*MLP, "--name", "teacher"),),
+        must="cache/plugins/blend/",
+        weight=0.1,
     ),
     "report": Scenario(("report", "latest"), (MLP,), must="report.md", weight=0.1),
     "export": Scenario(("export", "latest", "-o", "model.pt2"), (MLP,), weight=0.5),

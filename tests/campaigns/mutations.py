@@ -38,6 +38,7 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[1])]  # where it is run as a script
 from campaigns.tally import Tally  # noqa: E402
 from hub.parts import entry, join_file, split_file  # noqa: E402
+from zoo_tune.search import Search, SearchFolder  # noqa: E402
 
 import zoo  # noqa: E402
 from zoo_core.data.features import FeatureFile, FeatureKey  # noqa: E402
@@ -53,7 +54,6 @@ from zoo_core.runs.summary import curves_of, summarize_any  # noqa: E402
 from zoo_core.spec.framework import check_options, framework_of  # noqa: E402
 from zoo_core.train.checkpoint import Checkpoints, State  # noqa: E402
 from zoo_core.train.runner import resume, train  # noqa: E402
-from zoo_core.tune.search import Search, SearchFolder  # noqa: E402
 from zoo_core.use.load import load_model  # noqa: E402
 from zoo_core.weights.manifest import Manifest, Weights, parse  # noqa: E402
 from zoo_core.weights.records import read_record  # noqa: E402

@@ -95,8 +95,8 @@ def test_calls_are_drawn_from_every_command_and_the_same_seed_draws_the_same():
 
 def test_every_command_that_writes_is_killed():
     first = {scenario.command[0] for scenario in SCENARIOS.values()}
-    writes = {"train", "tune", "sweep", "features", "data", "publish", "pull", "report", "export",
-              "predict", "plugin", "cache", "runs", "remove"}  # fmt: skip
+    writes = {"blend", "train", "tune", "sweep", "features", "data", "publish", "pull", "report",
+              "export", "predict", "plugin", "cache", "runs", "remove"}  # fmt: skip
     assert first == writes
 
 

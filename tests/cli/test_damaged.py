@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 from report.made_runs import make_run, make_search
+from zoo_tune.search import Search
 
 from zoo_core.io.errors import ZooError
 from zoo_core.report.write import build_report
@@ -16,7 +17,6 @@ from zoo_core.runs.compare import compare, row_of
 from zoo_core.runs.run import Run, SearchFolder
 from zoo_core.runs.summary import summarize_any, summarize_search
 from zoo_core.train.runner import completed
-from zoo_core.tune.search import Search
 from zoo_core.weights.references import of_run
 
 DEEP = '{"format": 1, "model": ' + "[" * 100_000 + "]" * 100_000 + "}"

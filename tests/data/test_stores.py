@@ -12,6 +12,7 @@ import pytest
 from fixtures import kills
 from PIL import Image
 from torch import nn
+from zoo_tune.trials import with_arrays, without_arrays
 
 from zoo_core.data import loader as loaders
 from zoo_core.data.datasets import open_dataset
@@ -25,7 +26,6 @@ from zoo_core.io.errors import DataError
 from zoo_core.torch.backbones import FrozenModel
 from zoo_core.torch.extract import Pass
 from zoo_core.train.display import Display
-from zoo_core.tune.trials import with_arrays, without_arrays
 
 HERE = Path(__file__).parent
 STORES = ("memory", "packed", "direct")

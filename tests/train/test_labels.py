@@ -7,11 +7,11 @@ import pytest
 import torch
 from fixtures import kills
 from train.test_resume import DRIVER
+from zoo_tune.report import table_of
 
 import zoo
 from zoo_core.train.job import trainer_of
 from zoo_core.train.runner import train
-from zoo_core.tune.report import table_of
 from zoo_core.use.evaluate import measure
 
 pytestmark = pytest.mark.renders  # what only such labels have is drawn for real

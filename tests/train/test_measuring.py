@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from zoo_tune.trials import TrialJob
 
 import zoo
 from zoo_core.report.write import write_report
@@ -10,7 +11,6 @@ from zoo_core.runs.summary import summarize
 from zoo_core.torch.learner import TorchLearner
 from zoo_core.train import runner as training
 from zoo_core.train.loop import Loop
-from zoo_core.tune.trials import TrialJob
 
 SMALL = {"batch_size": 20, "model": {"hidden": (8,)}}
 DATA = {"train_size": 60, "test_size": 40}

@@ -36,8 +36,8 @@ def main(folder: Path, count: int, seed: int, workers: int, model: str, trials: 
 
         torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # imports the rest of torch
 
-    from zoo_core.tune.search import SearchSettings
-    from zoo_core.tune.tuning import run_search
+    from zoo_tune.search import SearchSettings
+    from zoo_tune.tuning import run_search
 
     def work(runs: Path) -> None:
         how: dict[str, Any] = {"runs": runs, "quiet": True}

@@ -4,18 +4,18 @@ import json
 from dataclasses import replace
 
 import pytest
-
-import zoo
-from zoo_core.io.errors import OptionError
-from zoo_core.tune.search import SearchPlan, SearchSettings, decide
-from zoo_core.tune.searcher import Grid, first_guess
-from zoo_core.tune.space import (
+from zoo_tune.search import SearchPlan, SearchSettings, decide
+from zoo_tune.searcher import Grid, first_guess
+from zoo_tune.space import (
     Axis,
     as_settings,
     axis_texts,
     grid_size,
     parse_space,
 )
+
+import zoo
+from zoo_core.io.errors import OptionError
 
 
 def parse(*texts, model="cnn"):

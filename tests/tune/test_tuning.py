@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from fixtures import kills
 from support import environment
+from zoo_tune import trials
+from zoo_tune.search import Search, SearchSettings, decide
+from zoo_tune.tuning import run_search
 
 import zoo
 from zoo_core.io import locks
 from zoo_core.io.locks import lock_file
 from zoo_core.runs.run import Run
 from zoo_core.runs.summary import summarize_any
-from zoo_core.tune import trials
-from zoo_core.tune.search import Search, SearchSettings, decide
-from zoo_core.tune.tuning import run_search
 
 SMALL = [
     "--dataset", "synthetic", "--set", "data.train_size=300", "--set", "data.test_size=60",

@@ -85,18 +85,6 @@ quiet_option = click.option("--quiet", is_flag=True, help="Print only the result
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def page_writer(name: str) -> Callable[..., Path]:
-    """The function of a package that writes a page: zoo.NAME."""
-    from zoo_core.spec.registry import command_function, elsewhere
-
-    try:
-        found: Callable[..., Path] = command_function(name)
-    except AttributeError as error:
-        hint = elsewhere("command", name)
-        raise UsageError("--html needs a package that writes pages", hint) from error
-    return found
-
-
 def confirm(question: str, yes: bool) -> None:
     """Go on only if the person agrees, now or with `--yes`."""
     try:

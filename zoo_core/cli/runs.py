@@ -29,6 +29,7 @@ from zoo_core.runs.leftovers import measure
 from zoo_core.runs.run import find_any, runs_and_searches, runs_root
 from zoo_core.runs.statistics import enough_seeds
 from zoo_core.runs.summary import QUIET, Summary, matching, summarize_any
+from zoo_core.spec.registry import brought
 from zoo_core.spec.settings import as_typed
 
 MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
@@ -187,7 +188,7 @@ def report_command(run: str, html: Path | None, runs: Path | None) -> Answer:
       zoo report latest --html report.html
     """
     if html:
-        page = options.page_writer("report_html")(run, html, runs=runs)
+        page = brought("report_html", "--html")(run, html, runs=runs)
         return Answer({"html": page}, str(page))
     from zoo_core.api import report as write
 
@@ -221,7 +222,7 @@ def compare_command(
       zoo compare cnn resnet18 --html compare.html
     """
     if html:
-        page = options.page_writer("compare_html")(*references, output=html, runs=runs)
+        page = brought("compare_html", "--html")(*references, output=html, runs=runs)
         return Answer({"html": page}, str(page))
     from zoo_core.report.compared import compare
 

@@ -148,10 +148,12 @@ def numeric(texts: Iterable[str | None]) -> bool:
 
 
 def percent(fraction: float) -> str:
+    """A share as people read it."""
     return f"{100 * fraction:.2f} %"
 
 
 def duration(seconds: float) -> str:
+    """Seconds as people read them."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

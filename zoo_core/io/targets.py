@@ -18,7 +18,6 @@ class Extra(NamedTuple):
 EXTRAS = {
     "torch": Extra("training and using torch models", ("torch",)),
     "report": Extra("plots in reports", ("matplotlib",)),
-    "tune": Extra("zoo tune", ("hyperopt",)),
 }
 LONGEST = 1000  # characters of an error that a sentence shows
 

@@ -165,6 +165,7 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 
 
 def line_style(index: int) -> tuple[str, str]:
+    """Colour and dashes of a line."""
     return COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
 
 

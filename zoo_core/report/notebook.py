@@ -138,9 +138,10 @@ def notebook_html(
     rows: Sequence[Sequence[object]] = (),
     draw: Callable[[Path], object] | None = None,
     words: str = "",
+    titles: Sequence[str] = (),
 ) -> str:
     """A table of values and a plot, for the `_repr_html_` of a package's own results."""
-    parts = [table(rows)] * bool(rows) + ([plot(draw, words)] if draw else [])
+    parts = [table(rows, titles)] * bool(rows) + ([plot(draw, words)] if draw else [])
     return block(title, *parts)
 
 

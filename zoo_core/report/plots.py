@@ -108,11 +108,11 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
             text = f"{len(scores) - 30} classes between these"
             axes.text(0.01, place, text, va="center", fontsize=8.5, style="italic", color=look.INK)
             continue
-        low, high = wilson(score.accuracy, score.pictures)
+        low, high = wilson(score.accuracy, score.images)
         spread = [[score.accuracy - low], [high - score.accuracy]]
         axes.barh(place, score.accuracy, height=0.72, color=look.COLOURS[0], xerr=spread,
                   error_kw={"elinewidth": 0.8, "ecolor": look.INK})  # fmt: skip
-        value = f"{100 * score.accuracy:.1f} % of {score.pictures:,}"
+        value = f"{100 * score.accuracy:.1f} % of {score.images:,}"
         axes.text(1.02, place, value, va="center", fontsize=8.5, color=look.INK)
     names = ["" if score is None else look.short(score.name, 30) for score in shown]
     axes.set_yticks(range(len(shown)), names)
@@ -122,8 +122,8 @@ def draw_classes(path: Path, scores: Sequence[ClassScore], title: str) -> None:
     look.in_percent(axes.xaxis)
     look.tidy(axes, "accuracy with its 95 % interval, and of how many images", "", grid=False)
     axes.tick_params(axis="y", length=0)
-    pictures = sum(score.pictures for score in scores)
-    mean = sum(score.accuracy * score.pictures for score in scores) / pictures
+    images = sum(score.images for score in scores)
+    mean = sum(score.accuracy * score.images for score in scores) / images
     axes.axvline(mean, color=look.INK, linewidth=1, linestyle=":")
     axes.annotate(f"all: {percent(mean)}", (mean, 1), xycoords=("data", "axes fraction"),
                   xytext=(0, 2), textcoords="offset points", ha="center", fontsize=8.5,

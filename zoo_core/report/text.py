@@ -79,11 +79,14 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
 
     caption = "Below each image: the predicted class and its probability; for a mistake, also "
     sections = {
-        "Result": [table(results(facts).items()), *([SURE] if facts.summary.intervals else ())],
-        "What went wrong": [f"- {plain(remark)}" for remark in facts.result.get("remarks", ())],
+        "Result": [
+            markdown_table(results(facts).items()),
+            *([SURE] if facts.summary.intervals else ()),
+        ],
+        "What went wrong": [f"- {escaped(remark)}" for remark in facts.result.get("remarks", ())],
         "Curves": [*measured_part(facts), *show("curves.png", "rate.png")],
         "Classes": [
-            *map(plain, facts.document["dataset"].get("remarks", ())),
+            *map(escaped, facts.document["dataset"].get("remarks", ())),
             *class_tables(facts),
             *show("classes.png", "confusion.png", "precision.png"),
         ],
@@ -99,7 +102,7 @@ def markdown(facts: Facts, drawn: Collection[str]) -> str:
         "Hyper-parameters": [
             f"Recipe `{facts.document.get('recipe_name') or 'default'}`; settings that are not "
             "listed have their defaults.",
-            table(what_it_sets(facts.document["recipe"]).items()),
+            markdown_table(what_it_sets(facts.document["recipe"]).items()),
         ],
         "Structure": structure(facts),
         "Reproduce": reproduce(facts),
@@ -120,14 +123,17 @@ def opening(facts: Facts) -> list[str]:
     elif summary.accuracy is not None:
         head += f": {percent(summary.accuracy)} on the {summary.split} set"
     command = f"`{document.get('command')}`"
-    parts = [f"# {plain(head)}", f"Run `{summary.run}`, {document.get('created')}: {command}"]
+    parts = [
+        f"# {escaped(head)}",
+        f"Run `{summary.run}`, {document.get('created')}: {command}",
+    ]
     if summary.status != "complete":
         done = f": {summary.epochs} of {summary.planned} epochs done" if summary.planned else ""
         end = f". `{typed('zoo train --resume', summary.path)}` continues it."
         end = ", still running." if summary.shown_status == "running" else end
         parts.append(f"**Not finished**{done}{end}")
     if summary.error:
-        parts.append(f"It failed: {plain(summary.error).rstrip('.')}.")
+        parts.append(f"It failed: {escaped(summary.error).rstrip('.')}.")
     return parts
 
 
@@ -185,16 +191,16 @@ def class_tables(facts: Facts) -> list[str]:
         return []
     scores = class_scores(classes, confusion)
     rows = [
-        (plain(s.name), percent(s.accuracy),
-         interval_text("accuracy", wilson(s.accuracy, s.pictures)) or "", f"{s.pictures:,}")
+        (escaped(s.name), percent(s.accuracy),
+         interval_text("accuracy", wilson(s.accuracy, s.images)) or "", f"{s.images:,}")
         for s in scores
     ]  # fmt: skip
     if len(rows) > 12:
         rows[5:-5] = [("...",) * 4]
     found = mixups(classes, confusion)[:10]
-    lines = [f"- {plain(a)} taken for {plain(b)}: {n:,} (of {of:,})" for a, b, n, of in found]
+    lines = [f"- {escaped(a)} taken for {escaped(b)}: {n:,} (of {of:,})" for a, b, n, of in found]
     confusions = ["Most common confusions:", "\n".join(lines)] if lines else []
-    return [table(rows, ("class", "#accuracy", "95 % interval", "#images")), *confusions]
+    return [markdown_table(rows, ("class", "#accuracy", "95 % interval", "#images")), *confusions]
 
 
 def several_tables(facts: Facts) -> list[str]:
@@ -202,11 +208,15 @@ def several_tables(facts: Facts) -> list[str]:
     found = [(name, one) for name, one in (facts.scores.get("per_class") or {}).items() if one]
     columns = ("average_precision", "f1", "precision", "recall")
     rows = [
-        (plain(name), *(percent(one[column]) for column in columns), f"{int(one['images']):,}")
+        (
+            escaped(name),
+            *(percent(one[column]) for column in columns),
+            f"{int(one['images']):,}",
+        )
         for name, one in sorted(found, key=lambda item: -item[1]["average_precision"])
     ]
     titles = ("class", "#average precision", "#F1", "#precision", "#recall", "#images")
-    return [table(rows, titles)] if rows else []
+    return [markdown_table(rows, titles)] if rows else []
 
 
 def mistakes(facts: Facts) -> list[str]:
@@ -215,11 +225,11 @@ def mistakes(facts: Facts) -> list[str]:
     if not facts.names or values is None or labels is None:
         return []
     rows = [
-        (f"`{facts.names[i]}`", plain(classes[values[i].argmax()]),
-         percent(float(values[i].max())), plain(classes[labels[i]]))
+        (f"`{facts.names[i]}`", escaped(classes[values[i].argmax()]),
+         percent(float(values[i].max())), escaped(classes[labels[i]]))
         for i in surest_mistakes(facts)[:SHOWN]
     ]  # fmt: skip
-    return [table(rows, ("file", "predicted", "#probability", "class"))] if rows else []
+    return [markdown_table(rows, ("file", "predicted", "#probability", "class"))] if rows else []
 
 
 def surest_mistakes(facts: Facts) -> np.ndarray:
@@ -232,7 +242,7 @@ def surest_mistakes(facts: Facts) -> np.ndarray:
 
 def left_out(found: Sequence[tuple[str, str]]) -> list[str]:
     """The images that could not be used."""
-    lines = [f"- {plain(reason)}" for _, reason in found[:SHOWN]]
+    lines = [f"- {escaped(reason)}" for _, reason in found[:SHOWN]]
     if len(found) > SHOWN:
         lines.append(f"- and {len(found) - SHOWN:,} more; run.json names them all")
     return ["\n".join(lines)] if lines else []
@@ -253,7 +263,7 @@ def samples_by_epoch(run: Run) -> list[str]:
     tables = []
     for row in (epochs[start : start + 3] for start in range(0, len(epochs), 3)):
         shown = [f"![Samples after epoch {epoch}](pictures/{name})" for epoch, name in row]
-        tables.append(table([shown], [f"after epoch {epoch}" for epoch, _ in row]))
+        tables.append(markdown_table([shown], [f"after epoch {epoch}" for epoch, _ in row]))
     return ["The same noise earlier in the training:", *tables] if tables else []
 
 
@@ -263,7 +273,7 @@ def structure(facts: Facts) -> list[str]:
     text = (facts.document.get("structure") or "").rstrip()
     return [
         f"Model `{model['name']}` of {model.get('distribution')} {model.get('version')}.",
-        table(options.items()),
+        markdown_table(options.items()),
         *([f"```\n{text}\n```"] if text else ()),
     ]
 
@@ -276,23 +286,23 @@ def reproduce(facts: Facts) -> list[str]:
         rows[weights["file"]] = f"sha256 `{weights['sha256']}`"
     environment = (document.get("environment") or {}).items()
     rows |= {key: str(value) for key, value in environment if key not in HARDWARE}
-    return [*command(facts.run.path, facts.run.again), table(rows.items())]
+    return [*to_type(facts.run.path, facts.run.again), markdown_table(rows.items())]
 
 
-def command(path: Path, line: str) -> list[str]:
+def to_type(path: Path, line: str) -> list[str]:
     """A command with this path in it, and where to type it."""
     where = "In any folder:" if path.is_absolute() else f"In the folder with `{path}`:"
     return [where, f"```\n{line}\n```"]
 
 
-def table(rows: Iterable[Sequence[str]], titles: Sequence[str] = ("", "")) -> str:
+def markdown_table(rows: Iterable[Sequence[str]], titles: Sequence[str] = ("", "")) -> str:
     """A Markdown table. Columns with a title #NAME are aligned to the right."""
     rule = ["---:" if title.startswith("#") else "---" for title in titles]
     names = [title.removeprefix("#") for title in titles]
     return "\n".join(f"| {' | '.join(line)} |" for line in (names, rule, *rows))
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that Markdown shows as it is."""
     text = " ".join(text.split())
     return "".join(f"\\{letter}" if letter in "\\`*<|[" else letter for letter in text)

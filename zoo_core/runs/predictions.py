@@ -42,6 +42,7 @@ class Predictions:
 
 
 def read_predictions(run: Run) -> Predictions:
+    """Those of a finished run; OSError, ValueError or KeyError where they cannot be read."""
     """What a run says of its test images; OSError, ValueError or KeyError if it is damaged."""
     document, arrays = run.read(), read(run.predictions_file.read_bytes())
     names = json.loads(bytes(arrays["names"])) if "names" in arrays else []

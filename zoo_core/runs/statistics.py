@@ -149,6 +149,7 @@ def stdev(values: Sequence[float]) -> float:
 
 
 def spread(values: Sequence[float]) -> Spread:
+    """What several seeds gave, and the interval of their mean."""
     centre, interval = mean(values), None
     if len(values) > 1:
         error = stdev(values) / math.sqrt(len(values))

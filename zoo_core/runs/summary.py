@@ -255,7 +255,7 @@ def curves_of(metrics: Iterable[Mapping[str, Any]]) -> Curves:
 class ClassScore(NamedTuple):
     name: str
     accuracy: float
-    pictures: int
+    images: int
 
 
 def class_scores(classes: Sequence[str], confusion: Confusion) -> list[ClassScore]:

@@ -10,8 +10,6 @@ COMMANDS = {
     "plugins": ("plugins", "List the installed plugins and their state, or leave one out."),
     "data": ("data", "Fetch, check and look at datasets."),
     "train": ("train", "Train a model."),
-    "tune": ("train", "Search for the settings that train a model best."),
-    "sweep": ("train", "Train a model with every combination of some settings."),
     "evaluate": ("use", "Measure a trained run: loss, accuracy and the other metrics of its task."),
     "predict": ("use", "Say what is in images: classes, or numbers."),
     "report": ("runs", "Write the report of a run or a search again."),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from zoo_core.io.console import matches
-from zoo_core.io.errors import AmbiguousName, UnknownName, did_you_mean
+from zoo_core.io.errors import AmbiguousName, UnknownName, UsageError, did_you_mean
 from zoo_core.io.targets import install_hint, resolve
 from zoo_core.spec.entries import (
     AugmentationEntry,
@@ -35,6 +35,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         "gallery": "zoo-web",
         "generate": "zoo-generate",
         "plugin": "zoo-author",
+        **dict.fromkeys(("tune", "sweep", "search", "tune_and_train", "open_search"), "zoo-tune"),
         "pick": "zoo-pick",
         **dict.fromkeys(("gallery", "serve", "report_html", "compare_html"), "zoo-web"),
     },
@@ -145,6 +146,15 @@ def command_function(name: str) -> Any:
     return resolve(having[0].function(name), f"zoo.{name} of {origin(having[0])}")
 
 
+def brought(name: str, needed_for: str) -> Any:
+    """The function zoo.NAME of a package, for the zoo itself; an error says which package."""
+    try:
+        return command_function(name)
+    except AttributeError as error:
+        hint = elsewhere("command", name)
+        raise UsageError(f"{needed_for} needs a package that is not installed", hint) from error
+
+
 def elsewhere(sort: str, name: str) -> str:
     """The hint for a name that a package of ours has; or ""."""
     package = ELSEWHERE.get(sort, {}).get(name)
@@ -214,6 +224,7 @@ def plugin_of(entry: Entry) -> str:
 
 
 def qualified_name(entry: Entry) -> str:
+    """The name with the plugin in front."""
     return f"{plugin_of(entry)}/{entry.name}"
 
 

@@ -69,7 +69,8 @@ class Loop:
         how = learner.loading()
         self.whole_loading = {**how, "shard": (0, 1)}  # for what each process does by itself
         self.training = job.training_loader(**how)
-        self.steps, self.pictures = len(self.training), len(self.training.indices)  # of an epoch
+        self.steps = len(self.training)
+        self.epoch_images = len(self.training.indices)
         self.validation, self.test, self.part = self._held_out(**how)
         # Whether what the last epoch measures is exactly what the finished model says. Where not,
         # the runner measures the finished model, and the last epoch leaves the test set out.
@@ -182,7 +183,7 @@ class Loop:
             step = self.epoch * self.steps + self.batch
             lr = learning_rate(self.recipe, step, self.steps)
             before = self.batch * self.training.batch_size
-            size = min(self.training.batch_size, self.pictures - before)
+            size = min(self.training.batch_size, self.epoch_images - before)
             place = Position(self.epoch, self.batch, step, lr, size)
             self.learner.step(next(batches), place)
             self.batch += 1
@@ -217,7 +218,7 @@ class Loop:
 
     def _running(self) -> dict[str, float]:
         """Figures of the epoch so far, for the display."""
-        done = min(self.batch * self.training.batch_size, self.pictures)
+        done = min(self.batch * self.training.batch_size, self.epoch_images)
         rate = done / max(self.epoch_seconds, 1e-9)
         return self.learner.totals() | {"images_per_second": rate}
 
@@ -242,7 +243,7 @@ class Loop:
             # Last of all: `fit` takes what was scored last for the scores of the test set.
             line |= self._figures("test", self.test if last else self.part)
         self.seconds += time.perf_counter() - started
-        rate = self.pictures / max(self.epoch_seconds, 1e-9)
+        rate = self.epoch_images / max(self.epoch_seconds, 1e-9)
         line |= {"seconds": round(self.epoch_seconds, 3), "images_per_second": round(rate, 1)}
         return line
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -110,6 +111,13 @@ def test_images_that_no_member_trained_on_choose_the_weights_once(
     assert len(rows) > 30 and set(rows) == set(range(300)) - trained[0] - trained[1]
 
 
+def test_a_sweep_stands_for_its_runs(folder, tmp_path):
+    for number, name in enumerate(("a", "b")):
+        shutil.copytree(folder / "runs" / name, tmp_path / "seeds" / "trials" / f"00{number}")
+    names = [one.name for one in find_members(["seeds"], runs=tmp_path)]
+    assert names == ["seeds/trials/000", "seeds/trials/001"]
+
+
 def test_few_images_choose_nothing(ask, monkeypatch):
     monkeypatch.setattr("zoo_blend.blend.LEAST", 91)
     found = ask("a", "b")
@@ -215,6 +223,7 @@ def test_a_student_that_was_stopped_ends_with_the_same_bytes(ask, folder, monkey
     digests = [kit.file_digest(folder / "runs" / name / "model.safetensors") for name in names]
     assert task["teachers"] == [f"mlp@{digest}" for digest in digests]
     assert task["weights"] == [0.5, 0.5] and task["use"] == "Distil"
+    assert (task["temperature"], task["truth"]) == (2.0, 0.1)  # the defaults, which may change
 
 
 @pytest.mark.slow

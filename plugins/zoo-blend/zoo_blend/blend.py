@@ -119,9 +119,9 @@ def blend(
         found = zoo.blend("cnn", "efficientnet_lite0_finetune")
         found.gain, found.members[0].weight, found.sentence
 
-    references: runs or weights, for the same images. distil: a model that learns from them; recipe,
-    settings, changes, name, quiet: of its training, as for `zoo.train`. The found.student is its
-    run. What a member says of an image is computed once, and kept in the cache.
+    references: runs, sweeps or weights, for the same images. distil: a model that learns from them;
+    recipe, settings, changes, name, quiet: of its training, as for `zoo.train`; found.student is
+    its run. What a member says of an image is computed once, and kept in the cache.
     """
     where = Path(runs) if runs else None
     if distil:

@@ -28,10 +28,11 @@ def blend_command(
 ) -> kit.Answer:  # fmt: skip
     """Say what an ensemble of runs would gain, and train a student on it.
 
-    RUN is as for zoo compare: a run, or weights. The ensemble says the weighted mean of what its
-    members say. Images that no member trained on choose the weights; if a member trained on all,
-    the weights are equal. The gain over the best member is of the test images, with its interval.
-    Stored predictions of runs are used; what else is needed is computed once and kept.
+    RUN is as for zoo compare: a run, a sweep (all its runs), or weights. The ensemble says the
+    weighted mean of what its members say. Images that no member trained on choose the weights; if a
+    member trained on all, the weights are equal. The gain over the best member is of the test
+    images, with its interval. Stored predictions of runs are used; what else is needed is computed
+    once and kept.
 
     With --distil, the members say what is in each training image, and STUDENT learns that: any
     classifier of torch. Its run records the digests of its teachers.

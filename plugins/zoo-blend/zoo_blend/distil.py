@@ -43,12 +43,15 @@ def train_student(
     shares = [round(weight, 4) for _, weight in kept]
     scores = write_scores([one for one, _ in kept], shares, held)
     report(f"{student} learns from {', '.join(one.name for one, _ in kept)}.")
-    task = {"use": "Distil", "scores": scores, "teachers": teachers, "weights": shares}
+    from zoo_blend.task import Distil
+
+    task = {**Distil.options, **settings.get("task", {}), "use": "Distil"}  # run.json says all
+    task |= {"scores": scores, "teachers": teachers, "weights": shares}
     located = members[0].located
     data = {k: v for k, v in located.data_options.items() if k not in SHAPES}
     given = {
         **settings,
-        "task": {**settings.get("task", {}), **task},
+        "task": task,
         "data": {**data, **settings.get("data", {})},
     }
     return zoo.train(student, located.dataset, settings=given, **how)

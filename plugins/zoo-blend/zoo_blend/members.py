@@ -72,6 +72,7 @@ class Member:
         """Probabilities (rows, classes) of some images of a split, in the dataset's order."""
         key = {
             "weights": self.digest, "data": self.data.digest, "split": split,
+            "preprocess": dict(self.located.preprocess), "temperature": self.located.temperature,
             "rows": hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest(),
         }  # fmt: skip
         classes = len(self.data.classes)
@@ -140,13 +141,13 @@ class Member:
 def find_members(
     references: Iterable[str | Path], device: str = "auto", runs: Path | None = None
 ) -> list[Member]:
-    """What people name: each once, all for the same images."""
+    """What people name, sweeps as their runs: each once, all for the same images."""
     found: dict[str, Member] = {}
     opened: dict[str, zoo.Dataset] = {}
-    for reference in references:
-        located = kit.locate(str(reference), runs)
+    for reference in (one for given in references for one in _every(str(given), runs)):
+        located = kit.locate(reference, runs)
         run = kit.Run(located.path.parent) if located.run else None
-        name = run.name if run else str(reference)
+        name = run.name if run else reference
         if not located.dataset:
             what = f"{name} does not say what it was trained on"
             raise zoo.UsageError(what, "name a run, or weights of zoo list --weights")
@@ -162,7 +163,7 @@ def find_members(
             what = f"{name} does not say one class of an image, and only such models are blended"
             raise zoo.UsageError(what, "zoo compare shows any models side by side")
         digest = located.sha256 or kit.file_digest(located.path)
-        recipe = _recipe(located, str(reference))
+        recipe = _recipe(located, reference)
         found[digest] = Member(name, digest, located, data, run, recipe, device, runs)
     members = [*found.values()]
     for one in members[1:]:
@@ -171,10 +172,20 @@ def find_members(
     return members
 
 
+def _every(reference: str, runs: Path | None) -> list[str]:
+    """The runs of a sweep or of a repetition; of anything else the reference itself."""
+    for folder in (kit.runs_root(runs) / reference, Path(reference)):
+        if found := sorted(folder.glob("trials/*/run.json")):
+            return [str(one.parent) for one in found]
+    return [reference]
+
+
 def _same_training(one: zoo.Dataset, other: zoo.Dataset) -> bool:
     """Whether the rows of both are the same images, perhaps at another size."""
-    labels = (one.train.labels, other.train.labels)
-    if one.classes != other.classes or not np.array_equal(*labels):
+    ours, theirs = one.train.labels, other.train.labels
+    if ours is None or theirs is None or one.classes != other.classes:
+        return False
+    if not np.array_equal(ours, theirs):
         return False
     return one.digest == other.digest or (
         one.name == other.name and [*one.train.names] == [*other.train.names] != []

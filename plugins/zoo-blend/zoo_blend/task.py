@@ -38,7 +38,8 @@ class Distil(zoo.Classification):
             raise ValueError(f"task.truth is a share from 0 to 1, without 1, not {truth!r}")
         found = _read(given["scores"])
         known = found["scores"].shape[1] == len(job.dataset.classes)
-        if not known or not np.array_equal(found["labels"], job.dataset.train.labels):
+        labels = job.dataset.train.labels
+        if not known or labels is None or not np.array_equal(found["labels"], labels):
             what = f"the teachers have seen other images than those of {job.dataset.name}"
             raise ValueError(f"{what}; {AGAIN}")
         about = json.loads(bytes(found["about"]))
@@ -47,7 +48,8 @@ class Distil(zoo.Classification):
 
     def __init__(self, model: nn.Module, recipe: zoo.Recipe, targets: zoo.Targets) -> None:
         super().__init__(model, recipe, targets)
-        self.temperature, self.truth = self.settings["temperature"], self.settings["truth"]
+        self.temperature = float(self.settings["temperature"])
+        self.truth = float(self.settings["truth"])
         scores = _read(self.settings["scores"])["scores"]
         logs = torch.from_numpy(np.log(np.maximum(scores, 1e-12)))
         self.taught = F.softmax(logs / self.temperature, 1)  # (n, classes)
@@ -67,7 +69,8 @@ class Distil(zoo.Classification):
         taught = self.taught[torch.from_numpy(indices)].to(outputs.device)
         said = F.log_softmax(outputs.float() / self.temperature, 1)
         apart = F.kl_div(said, taught, reduction="none").sum(1) * self.temperature**2
-        return self.truth * self.loss(outputs, labels, "none") + (1 - self.truth) * apart
+        plain = self.loss(outputs, labels, "none")
+        return torch.lerp(apart, plain.float(), self.truth)
 
 
 @functools.lru_cache(maxsize=1)

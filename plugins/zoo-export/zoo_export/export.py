@@ -99,7 +99,7 @@ def export(
             "an untrained model has nothing to export", "zoo train gives it weights"
         )
     form = form_of(model, raw, generate)
-    images, words = pictures(about)
+    images, words = some_images(about)
     cases, told = cases_of(model, form, images), said(about, form)
     target = kit.sampler_of(model).generator if form.part == SAMPLES else model
     what = f"{type(model).__name__} cannot be exported to {path.suffix}"
@@ -161,7 +161,7 @@ def write_pt2(about: Any, *given: Any) -> Any:
     """Write a program of torch; how to run what was written."""
     if (framework := about.framework).backend != "torch":
         what = f"{type(framework).__name__} cannot write a program of torch"
-        raise zoo.UsageError(what, "-o FILE.onnx, perhaps")
+        raise zoo.UsageError(what, "choose a name that ends in .onnx")
     from zoo_export.torch import to_pt2
 
     return to_pt2(*given)
@@ -186,7 +186,7 @@ WORDS = {
 }
 
 
-def pictures(about: Any) -> tuple[np.ndarray, str]:
+def some_images(about: Any) -> tuple[np.ndarray, str]:
     """A few images of the model's own data, uint8 (n, s, s, c), or made-up ones; and in words."""
     p, count = about.preprocess, max(COUNTS)
     assert p is not None

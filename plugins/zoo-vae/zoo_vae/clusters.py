@@ -66,8 +66,8 @@ class VAEClustersTask(VAETask):
             _, members = k_means(codes, clusters, self.recipe.seed)
             names = vote(members, labels, clusters, model.classes)
             right += len(codes), (names[members] == labels).sum()
-        pictures, right = sum_over(right)
-        return figures | {"own_vote_accuracy": float(right / pictures)}
+        images, right = sum_over(right)
+        return figures | {"own_vote_accuracy": float(right / images)}
 
     @staticmethod
     def codes(model: Any, batches: Iterator[zoo.Batch]) -> tuple[np.ndarray, np.ndarray]:

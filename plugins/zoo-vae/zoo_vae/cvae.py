@@ -130,5 +130,5 @@ class CVAETask(Conditional):
                 yield batch
 
         figures = super().evaluate(model, trying(), sum_over)
-        pictures, right = sum_over(tried)
-        return figures | ({"accuracy": float(right / pictures)} if pictures else {})
+        images, right = sum_over(tried)
+        return figures | ({"accuracy": float(right / images)} if images else {})

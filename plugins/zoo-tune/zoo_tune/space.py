@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zoo_core.io.errors import OptionError, UsageError
-from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import FIELDS, merge, override, parse_settings
+from zoo import ModelEntry, OptionError, Recipe, UsageError
+from zoo.kit import FIELDS, merge, override, parse_settings
 
 KINDS = ("log", "uniform", "choice")
 FORMS = "write NAME=log:LOW:HIGH, NAME=uniform:LOW:HIGH or NAME=choice:A,B,C"

@@ -9,28 +9,37 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zoo_core.data.datasets import lasting, named_or
-from zoo_core.io.engine import Engine, Resources
-from zoo_core.io.errors import OptionError, ZooError, did_you_mean
-from zoo_core.io.files import atomic_write
-from zoo_core.io.targets import Displayed, describe
-from zoo_core.runs.run import FORMAT, SearchFolder
-from zoo_core.runs.summary import final_scores, number
-from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.recipe import Recipe, freeze
-from zoo_core.spec.registry import open_engine, qualified_name, registry
-from zoo_core.spec.settings import asked, choose_recipe, merge, override
-from zoo_core.train.job import honoured, trainer_of
-from zoo_core.tune.space import (
-    SHARED,
-    Axis,
-    as_settings,
-    axis_texts,
-    grid_size,
-    parse_space,
+from zoo import Engine, ModelEntry, OptionError, Recipe, Resources, ZooError
+from zoo.kit import (
+    FORMAT,
+    Displayed,
+    SearchFolder,
+    asked,
+    atomic_write,
+    choose_recipe,
+    describe,
+    did_you_mean,
+    final_scores,
+    freeze,
+    honoured,
+    lasting,
+    merge,
+    named_or,
+    number,
+    open_engine,
+    override,
+    qualified_name,
+    registry,
+    trainer_of,
 )
+from zoo_tune.space import SHARED, Axis, as_settings, axis_texts, grid_size, parse_space
+
+if TYPE_CHECKING:
+    from zoo.kit import Report
+    from zoo_tune.report import SearchFacts
+    from zoo_tune.tuning import SearchResult
 
 SEARCHERS = ("tpe", "random", "grid")
 # The results do not depend on them.
@@ -300,7 +309,25 @@ def last_scores(lines: Lines) -> tuple[str, Mapping[str, Any]]:
 class Search(SearchFolder, Displayed):
     """One search directory, for those that work in it."""
 
-    _html = "zoo_core.tune.report:search_html"
+    _html = "zoo_tune.report:search_html"
+
+    def resume(self, quiet: bool = False) -> SearchResult:
+        """Go on with it to its end; a complete one is given back as it is."""
+        from zoo_tune.tuning import search
+
+        return search(kind=self.plan().kind, resume=str(self.path.absolute()), quiet=quiet)
+
+    def facts(self) -> SearchFacts:
+        """All that its files say."""
+        from zoo_tune.report import read_search
+
+        return read_search(self)
+
+    def report(self) -> Report:
+        """Write its report again."""
+        from zoo_tune.report import write_search_report
+
+        return write_search_report(self)
 
     def plan(self) -> SearchPlan:
         try:
@@ -326,3 +353,8 @@ class Search(SearchFolder, Displayed):
         """Write the document of a new search."""
         head = {"format": FORMAT, "name": self.name, "status": "running"}
         self.write({**head, **about, "plan": plan.to_dict()})
+
+
+def open_search(path: Path) -> Search:
+    """A search or a sweep by its folder: its trials, its report, and how to go on with it."""
+    return Search(path)

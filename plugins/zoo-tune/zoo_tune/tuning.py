@@ -8,40 +8,49 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zoo_core.data.dataset import Dataset
-from zoo_core.io.console import typed
-from zoo_core.io.errors import Interrupted, TrainingError, UsageError, signal_of
-from zoo_core.io.process import process
-from zoo_core.io.targets import Displayed, describe
-from zoo_core.report.write import write_report
-from zoo_core.runs.run import Run, new_run, runs_root
-from zoo_core.spec.recipe import AUTO, Recipe
-from zoo_core.spec.registry import registry
-from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.train.builder import (
+from zoo import Dataset, Interrupted, Recipe, Result, TrainingError, UsageError
+from zoo.kit import (
+    Display,
+    Displayed,
+    Run,
     build_job,
     check_same,
+    choose_recipe,
+    completed,
+    describe,
     environment,
+    execute,
     follow_data,
+    honoured,
+    new_run,
     open_data,
+    open_display,
+    override,
+    process,
+    registry,
+    runs_root,
+    signal_of,
     spare_tests,
+    trainer_of,
+    typed,
+    write_report,
 )
-from zoo_core.train.display import Display, open_display
-from zoo_core.train.job import honoured, trainer_of
-from zoo_core.train.runner import Result, completed, execute
-from zoo_core.tune.report import (
+from zoo_tune.report import (
     SearchDisplay,
     best_trial,
     settings_text,
     write_recipe,
     write_search_report,
 )
-from zoo_core.tune.search import CIRCUMSTANCES, Search, SearchPlan, SearchSettings, Trial, decide
-from zoo_core.tune.searcher import make_searcher
-from zoo_core.tune.space import as_settings
-from zoo_core.tune.trials import Work, job_in, run_trials
+from zoo_tune.search import CIRCUMSTANCES, Search, SearchPlan, SearchSettings, Trial, decide
+from zoo_tune.searcher import make_searcher
+from zoo_tune.space import as_settings
+from zoo_tune.trials import Work, job_in, run_trials
+
+if TYPE_CHECKING:
+    from zoo.kit import Answer
 
 FEW = 5_000  # images: of fewer a trial sees all, because a part would be too few to judge by
 FEW_JUDGES = 50  # images of a validation split that deserve a warning
@@ -58,7 +67,7 @@ class SearchResult(Displayed):
     report: Path | None
     trained: Result | None = None  # where it was asked for
 
-    _html = "zoo_core.tune.report:result_html"
+    _html = "zoo_tune.report:result_html"
 
     def __repr__(self) -> str:
         told = f"SearchResult({self.path}: {len(self.trials)} trials"
@@ -70,6 +79,12 @@ class SearchResult(Displayed):
     @property
     def path(self) -> Path:
         return self.search.path
+
+    def answer(self) -> Answer:
+        """What a command answers."""
+        from zoo_tune.answer import answer
+
+        return answer(self)
 
 
 def tune_and_train(
@@ -88,6 +103,19 @@ def tune_and_train(
     result = run_search(asked).trained
     assert result is not None
     return result
+
+
+def search(
+    *, kind: str, runs: str | Path | None = None, storage: str | Path = "", command: str = "",
+    **asked: Any,
+) -> SearchResult:  # fmt: skip
+    """Start a search or a sweep, or go on with one: what `zoo.tune` and `zoo.sweep` call.
+
+    asked: fields of SearchSettings.
+    """
+    asked |= {"storage": str(Path(storage).absolute()) if storage else ""}
+    asked |= {"command": command or f"zoo.{kind}(...)", "runs": Path(runs) if runs else None}
+    return run_search(SearchSettings(kind=kind, **asked))
 
 
 def run_search(asked: SearchSettings) -> SearchResult:
@@ -190,7 +218,7 @@ def _begin(asked: SearchSettings, held: ExitStack) -> Work:
             recipe = override(plan.recipe, fixed)
         if plan.kind == "sweep":
             recipe = spare_tests(plan.entry, recipe, given, data, said.append)
-        if recipe.precision == AUTO:  # for all trials
+        if recipe.precision == "auto":  # for all trials
             tried = build_job(plan.entry, recipe, data, Display(quiet=True), device=plan.device)
             recipe = replace(recipe, precision=tried.recipe.precision)
         plan = replace(plan, recipe=recipe)

@@ -14,24 +14,39 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from zoo_core.data.dataset import Dataset, Split
-from zoo_core.io.console import typed
-from zoo_core.io.engine import Arrays, Engine, Piece, Resources, WorkerDied
-from zoo_core.io.errors import Interrupted, TrainingError, ZooError
-from zoo_core.io.files import temporary_folder
-from zoo_core.io.targets import describe
-from zoo_core.runs.run import Run
-from zoo_core.spec.recipe import Recipe
-from zoo_core.train.builder import begin_run, build_job
-from zoo_core.train.checkpoint import Checkpoints
-from zoo_core.train.display import Display
-from zoo_core.train.job import Job
-from zoo_core.train.loop import Stopping
-from zoo_core.train.runner import completed, execute
-from zoo_core.tune.report import SearchDisplay
-from zoo_core.tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
-from zoo_core.tune.searcher import Suggestion, make_searcher
+import numpy as np
 
+from zoo import (
+    Dataset,
+    Engine,
+    Interrupted,
+    Job,
+    Piece,
+    Recipe,
+    Resources,
+    Split,
+    TrainingError,
+    WorkerDied,
+    ZooError,
+)
+from zoo.kit import (
+    Checkpoints,
+    Display,
+    Run,
+    Stopping,
+    begin_run,
+    build_job,
+    completed,
+    describe,
+    execute,
+    temporary_folder,
+    typed,
+)
+from zoo_tune.report import SearchDisplay
+from zoo_tune.search import Lines, Search, SearchPlan, Trial, last_scores, validation_losses
+from zoo_tune.searcher import Suggestion, make_searcher
+
+Arrays = Mapping[str, np.ndarray]
 Losses = Sequence[float]  # after each epoch
 Report = Callable[[Mapping[str, Any]], None]
 
@@ -238,7 +253,7 @@ def run_trials(work: Work) -> list[Trial]:
         path = search.path.absolute()  # another process may work in another folder
         task = TrialJob(plan, number, suggestion, rivals, path, data, seconds, shown, display.warns)
         resources = Resources.of(plan.resources)
-        return Piece(number, "zoo_core.tune.trials:run_trial", task, resources, plan.retries)
+        return Piece(number, "zoo_tune.trials:run_trial", task, resources, plan.retries)
 
     for outcome in engine.run(pull, arrays, display.told):
         if isinstance(outcome.value, WorkerDied):

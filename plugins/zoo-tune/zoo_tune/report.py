@@ -11,24 +11,41 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo_core.io.console import duration, figure, named, numeric, typed, visible
-from zoo_core.io.engine import Piece
-from zoo_core.io.errors import UsageError, os_errors
-from zoo_core.io.files import atomic_write
-from zoo_core.report import notebook
-from zoo_core.report.text import command, plain, table
-from zoo_core.report.write import Report
-from zoo_core.runs.statistics import mean, spread
-from zoo_core.runs.summary import curves_of, number
-from zoo_core.spec.recipe import Recipe
-from zoo_core.spec.settings import ALWAYS, FIELDS, SECTIONS, as_typed, asked, choose_recipe
-from zoo_core.train.display import Bars, Display, open_bars, open_display
-from zoo_core.tune.search import Search, SearchPlan, Trial, last_scores
+from zoo import Piece, Recipe, UsageError
+from zoo.kit import (
+    ALWAYS,
+    FIELDS,
+    SECTIONS,
+    Bars,
+    Display,
+    Report,
+    as_typed,
+    asked,
+    atomic_write,
+    choose_recipe,
+    curves_of,
+    duration,
+    escaped,
+    figure,
+    markdown_table,
+    named,
+    notebook_html,
+    number,
+    numeric,
+    open_bars,
+    open_display,
+    os_errors,
+    spread,
+    to_type,
+    typed,
+    visible,
+)
+from zoo_tune.search import Search, SearchPlan, Trial, last_scores
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from zoo_core.tune.tuning import SearchResult
+    from zoo_tune.tuning import SearchResult
 
 MOST_ROWS = 10  # trials that a notebook shows
 
@@ -111,7 +128,7 @@ def ranked(plan: SearchPlan, trials: Sequence[Trial]) -> list[Trial]:
             return trial.status == "failed", 0.0, 0.0, trial.number
         team = [one for one in trials if settled(one) == settled(trial)]
         accuracy, loss = (
-            mean(known) if (known := [v for v in values if v is not None]) else None
+            spread(known).mean if (known := [v for v in values if v is not None]) else None
             for values in ([t.accuracy for t in team], [t.loss for t in team])
         )
         accuracy = accuracy if plan.kind == "sweep" else None
@@ -316,24 +333,24 @@ def write_search_report(search: Search) -> Report:
     facts, path = read_search(search), search.path / "report.md"
     document, them = facts.document, "Runs" if facts.plan.kind == "sweep" else "Trials"
     titles, rows = facts.table
-    cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
+    cells = [["" if cell is None else escaped(str(cell)) for cell in row] for row in rows]
     status = document["status"]
     unfinished = [] if status == "complete" else [f"**Not finished**: {status}."]
     recipe: list[str] = []
     if text := facts.recipe:
-        train = command(search.path, facts.train)
+        train = to_type(search.path, facts.train)
         recipe = ["## The best recipe", *train, f"```toml\n{text}\n```"]
     with os_errors(f"{search.path} could not be written"):
         classes = document["dataset"]["classes"]
         plots = _draw(search.path / "pictures", facts.plan, facts.trials, classes)
         parts = [
-            f"# {plain(facts.title)}",
+            f"# {escaped(facts.title)}",
             f"`{search.name}`, {document.get('created')}: `{document.get('command')}`",
             *unfinished,
-            table(facts.figures.items()),
-            *(plain(f"{remark}.") for remark in facts.remarks),
+            markdown_table(facts.figures.items()),
+            *(escaped(f"{remark}.") for remark in facts.remarks),
             f"## {them}",
-            table(cells, titles),
+            markdown_table(cells, titles),
             *(f"![{name.removesuffix('.png')}](pictures/{name})" for name in plots),
             *recipe,
         ]
@@ -392,16 +409,16 @@ def _spared(plan: SearchPlan, trials: Sequence[Trial]) -> str:
 def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int) -> list[str]:
     """Draw what can be drawn of these trials, if there is matplotlib; the names of the files."""
     try:
-        from zoo_core.report.plots import Line, draw_comparison
-        from zoo_core.tune import plots
+        from zoo.kit import Line, draw_comparison
+        from zoo_tune import drawing
     except ImportError:
         return []
     if all(trial.loss is None for trial in trials):
         return []
     if plan.kind == "tune":
         title = f"{plan.entry.name}: {len(trials)} trials"
-        plots.draw_trials(folder / "trials.png", plan.axes, trials, title)
-        plots.draw_trial_curves(folder / "curves.png", trials, f"{title}, validation loss")
+        drawing.draw_trials(folder / "trials.png", plan.axes, trials, title)
+        drawing.draw_trial_curves(folder / "curves.png", trials, f"{title}, validation loss")
         return ["trials.png", "curves.png"]
     lines = []
     for trial in ranked(plan, trials):
@@ -413,14 +430,14 @@ def _draw(folder: Path, plan: SearchPlan, trials: Sequence[Trial], classes: int)
         return ["curves.png"]
     split = next(last_scores(trial.curve)[0] for trial in trials if trial.curve)
     title, y = f"{plan.entry.name}: {len(trials)} runs", f"{split} accuracy at the end"
-    plots.draw_sweep(folder / "axes.png", plan.axes, trials, title, classes, y)
+    drawing.draw_sweep(folder / "axes.png", plan.axes, trials, title, classes, y)
     return ["axes.png", "curves.png"]
 
 
 def result_html(result: SearchResult) -> str:
     """For a notebook: the search, and what was trained with its best settings."""
-    trained = notebook.run_html(result.trained.run) if result.trained else ""
-    return search_html(result.search) + trained
+    trained = result.trained._repr_html_() if result.trained else ""
+    return search_html(result.search) + (trained or "")
 
 
 def search_html(search: Search) -> str:
@@ -428,13 +445,14 @@ def search_html(search: Search) -> str:
     plan, trials, data = search.plan(), [*search.trials().values()], search.read()["dataset"]
     title = f"{search.path}: {len(trials)} of {plan.trials} trials"
     if not trials:
-        return notebook.block(title)
+        return notebook_html(title)
     titles, rows = table_of(plan, trials, data["classes"])
-    parts = [notebook.table(rows[:MOST_ROWS], [title.lstrip("#") for title in titles])]
+    shown = rows[:MOST_ROWS]
     if len(rows) > MOST_ROWS:
-        parts.append(f"<div>and {len(rows) - MOST_ROWS:,} more</div>")
+        shown.append([f"and {len(rows) - MOST_ROWS:,} more"])
 
     def draw(path: Path) -> None:
         (path.parent / _draw(path.parent, plan, trials, data["classes"])[0]).replace(path)
 
-    return notebook.block(title, *parts, notebook.plot(draw, "Settings and losses of all trials"))
+    names = [title.lstrip("#") for title in titles]
+    return notebook_html(title, shown, draw, "Settings and losses of all trials", names)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from zoo_core.io.targets import missing_dependency
-from zoo_core.tune.search import SearchPlan, Trial
-from zoo_core.tune.space import Axis
+from zoo.kit import missing_dependency
+from zoo_tune.search import SearchPlan, Trial
+from zoo_tune.space import Axis
 
 
 class Suggestion(NamedTuple):

@@ -1,0 +1,1 @@
+"""Searches: many trainings, and which of them is the best."""
