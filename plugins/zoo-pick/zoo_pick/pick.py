@@ -124,7 +124,7 @@ def pick(
     seconds, settings = parse_budget(budget), checked(settings or {})
     if workers < 1:
         raise zoo.UsageError("workers must be at least 1")
-    say = (lambda _: None) if quiet else kit.say
+    say: Callable[[str], None] = (lambda _: None) if quiet else kit.say
     root, started = kit.runs_root(Path(runs) if runs else None), time.monotonic()
     facts, candidates, left_out = look(dataset, settings, models)
     asked = {name: facts[name] for name in ("reference", "digest")}
@@ -233,8 +233,8 @@ def _told(
     return (
         f"{facts['name']}: {images['learn']:,} images to learn from and {images['judge']:,} to "
         f"judge by, {labels}, {' x '.join(map(str, facts['size']))} pixels, {facts['channels']} "
-        f"channel{'s' * (facts['channels'] != 1)}. {len(models)} models try, with "
-        f"{len(candidates)} recipes; {len(left_out)} cannot."
+        f"channel{'s' * (facts['channels'] != 1)}. Models that try: {len(models)}, with "
+        f"{len(candidates)} recipes; that cannot: {len(left_out)}."
     )
 
 

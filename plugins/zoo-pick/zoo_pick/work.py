@@ -86,7 +86,7 @@ class Hand:
         try:
             pickle.dump(given, process.stdin)  # type: ignore[arg-type]
             process.stdin.flush()  # type: ignore[union-attr]
-            answer = self._answers.get(timeout=max(0.1, limit))
+            answer: tuple[str, Any] | None = self._answers.get(timeout=max(0.1, limit))
         except queue.Empty:
             self.end()
             return "late", f"it did not end within {limit:.0f} s"
