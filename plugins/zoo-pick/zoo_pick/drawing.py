@@ -50,13 +50,15 @@ def draw_front(found: Picked, path: Path) -> None:
     figure.draw_without_rendering()  # so that every panel knows its place
     for panel, cost in zip(panels, COSTS, strict=True):
         front = [row for row in pareto(every, cost) if row is not every[0]]
-        _name_points(panel, [every[0], *reversed(front)], cost)
+        _name_points(panel, 72 / figure.get_dpi(), [every[0], *reversed(front)], cost)
     kit.save_figure(figure, path)
 
 
-def _name_points(panel: Axes, some: Sequence[Mapping[str, Any]], cost: str) -> None:
-    """Names beside their points, the first one nearest; where one is in the way, further up."""
-    point = 72 / panel.figure.get_dpi()
+def _name_points(panel: Axes, point: float, some: Sequence[Mapping[str, Any]], cost: str) -> None:
+    """Names beside their points, the first one nearest; where one is in the way, further up.
+
+    point: of the pixels of the figure.
+    """
     taken: list[tuple[float, float, float]] = []
     left, _, right, _ = panel.bbox.extents * point
     for row in some:

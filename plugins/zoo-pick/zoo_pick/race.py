@@ -183,7 +183,7 @@ class Race:
 
     def plain_seconds(self, candidate: Candidate) -> float:
         """What a training with the recipe as it is takes, on all these images."""
-        return self.seconds(candidate, self.images, candidate.planned.epochs)
+        return self.seconds(candidate, self.images, candidate.planned.epochs, fresh=True)
 
     def fitting(self, candidate: Candidate, time: float) -> Plan | None:
         """As much of its training as fits into a time; None: not even a part of the images."""
@@ -192,8 +192,8 @@ class Race:
         if self.seconds(candidate, learn, epochs) > time:
             none, one = (self.seconds(candidate, learn, count) for count in (0, 1))
             epochs = min(whole, int((time - none) / max(one - none, 1e-9)))
-            if epochs < 1 or self._passes(candidate):
-                epochs = whole if self._passes(candidate) else 1
+            if epochs < 1 or self._heads(candidate):
+                epochs = whole if self._heads(candidate) else 1
                 nothing = self.seconds(candidate, 0, epochs)
                 each = (self.seconds(candidate, 1000, epochs) - nothing) / 1000
                 learn = min(self.images, int((time - nothing) / max(each, 1e-9)))
@@ -251,15 +251,25 @@ class Race:
         self, rung: int, alive: int, waiting: Sequence[Candidate], left: float,
         running: Collection[str],
     ) -> Plan | None:  # fmt: skip
-        """The cheapest of those that wait in this rung, with its part of the rung's time."""
-        spent = sum(r.seconds for r in self.records if r.rung == rung) / self.workers
-        rungs = 1 + max(0, math.ceil(math.log(max(alive, 1), KEPT) - 1e-9) - 1)
+        """The cheapest of those that wait in this rung, with its part of the rung's time.
+
+        Heads on frozen backbones come first, and have a time of their own.
+        """
+        heads = {c.name for c in self.candidates if self.of(c.name, 0) and self._heads(c)}
+        ended = [r for r in self.records if r.rung == rung and r.candidate not in heads]
+        spent = sum(r.seconds for r in ended) / self.workers
+        rungs = max(1, math.ceil(math.log(alive, KEPT) - 1e-9))
         time = max(0.0, (left + spent) / rungs - spent) * self.workers
-        each = time / (len(waiting) + len(running)) if waiting else 0.0
-        order = sorted(waiting, key=lambda c: self.seconds(c, self.images, self.whole(c)[0]))
+        others = [c for c in waiting if c.name not in heads]
+        each = time / max(1, len(others) + len(running))
+
+        def first(candidate: Candidate) -> tuple[bool, float]:
+            seconds = self.seconds(candidate, self.images, self.whole(candidate)[0])
+            return candidate.name not in heads, seconds
+
         begun = {c.model for c in self.candidates if self.of(c.name, rung)}
-        passes = {c.model for c in waiting if self._passes(c)} - begun
-        for candidate in order:
+        passes = {c.model for c in waiting if c.name in heads and not self._seen(c)} - begun
+        for candidate in sorted(waiting, key=first):
             # Of each backbone the first recipe may take longer: what it computes serves them all.
             whole = WHOLE * left / len(passes) if candidate.model in passes else 0.0
             last = self.of(candidate.name)[-1]
@@ -267,7 +277,8 @@ class Race:
                 estimate = max(last.estimate, last.seconds)
                 return Plan(candidate, rung, last.learn, last.epochs, last.settings, last.share,
                             estimate, limit(estimate, left))  # fmt: skip
-            plan = self.fitting(candidate, min(left, max(each, whole)))
+            around = 2 * self.seconds(candidate, 0, 0)  # or what surrounds a training is all of it
+            plan = self.fitting(candidate, min(left, max(each, whole, around)))
             before = max((r.share for r in self.of(candidate.name) if r.rung), default=0.0)
             if plan is None or plan.share < min(1.0, MORE * before):
                 continue
@@ -276,7 +287,7 @@ class Race:
 
     def _shared(self, plan: Plan) -> Plan:
         """With the images that its backbone has seen already, where those are not all."""
-        if plan.learn == self.images or not self._passes(plan.candidate):
+        if plan.learn == self.images or not self._heads(plan.candidate):
             return plan
         like = [c.name for c in self.candidates if c.model == plan.candidate.model]
         seen = [r.learn for name in like for r in self.of(name) if r.rung and r.state == "done"]
@@ -301,8 +312,9 @@ class Race:
         ended = [c for c in open_ if not self.best(c) and self.of(c.name)[-1].state == "late"]
         return [c for _, c in more[: math.ceil(len(more) / KEPT)]] + ended
 
-    def _passes(self, candidate: Candidate) -> bool:
+    def _heads(self, candidate: Candidate) -> bool:
         """Whether its time goes into seeing each image once, as that of a frozen backbone."""
         found = self.of(candidate.name, 0)[0].found
-        longest = self.whole(candidate)[0] * found["step"]
-        return bool(found["once"] > longest) and not self._seen(candidate)
+        if not found:  # it cannot even be measured
+            return False
+        return bool(found["once"] > self.whole(candidate)[0] * found["step"])
