@@ -60,7 +60,7 @@ def _name_points(panel: Axes, point: float, some: Sequence[Mapping[str, Any]], c
     point: of the pixels of the figure.
     """
     taken: list[tuple[float, float, float]] = []
-    left, _, right, _ = panel.bbox.extents * point
+    left, _, right, _ = (float(end) * point for end in panel.bbox.extents)
     for row in some:
         x, y = panel.transData.transform((row[cost], error(row))) * point
         width = LETTER * len(row["candidate"])
