@@ -34,6 +34,9 @@ import zoo_core.torch  # noqa: F401  # before torch: idle threads wait as in eve
 
 # isort: split
 import torch
+from zoo_frozen.torch import finetune
+from zoo_frozen.torch.backbones import FrozenModel
+from zoo_frozen.torch.extract import Extractor, batch_for
 from zoo_tune import tuning
 
 import zoo
@@ -44,9 +47,6 @@ from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.recipe import Recipe
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import override, parse_settings
-from zoo_core.torch import finetune
-from zoo_core.torch.backbones import FrozenModel
-from zoo_core.torch.extract import Extractor, batch_for
 from zoo_core.train.builder import build_job, fit_to_data
 from zoo_core.train.display import open_display
 from zoo_core.train.job import trainer_of

@@ -104,10 +104,10 @@ def features(data: Any, count: int) -> None:
     from dataclasses import replace
 
     from torch import nn
+    from zoo_frozen.torch.backbones import FrozenModel
+    from zoo_frozen.torch.extract import Pass
 
     from zoo_core.data.preprocess import Preprocess
-    from zoo_core.torch.backbones import FrozenModel
-    from zoo_core.torch.extract import Pass
     from zoo_core.train.display import Display
 
     layers = nn.Conv2d(3, 16, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()

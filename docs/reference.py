@@ -35,10 +35,10 @@ GROUPS = {  # in the order in which somebody who writes a package meets them
     "TrainingError Interrupted",
 }
 FUNCTIONS = (
-    "compare compute_features create disable_plugin enable_plugin evaluate "
+    "compare create disable_plugin enable_plugin evaluate "
     "features features_of generate info list_models list_weights load open_dataset "
-    "plugins predict predict_many pretrained_tensors publish pull report reproduce resume "
-    "runs train"
+    "plugins predict predict_many pretrained_tensors publish publish_all pull report reproduce "
+    "resume runs train"
 )
 HOOKIMPL = "Marks a function as a hook: `@zoo.hookimpl`. [hooks.md](../hooks.md) lists the hooks."
 TESTING = "checks_of Check Finding Skipped check_export job_of main"

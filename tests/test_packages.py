@@ -169,7 +169,8 @@ def test_the_example_of_the_tutorial_keeps_its_promises_in_a_clean_environment(w
 def trainers_venv(wheels, tmp_path_factory) -> Venv:
     """The examples of trainers with what they ask for: no torch."""
     venv = Venv(tmp_path_factory.mktemp("trainers") / "venv")
-    ours = [wheels[name] for name in ("zoo_author", "zoo_classics", "zoo_knn", "zoo_sklearn")]
+    named = ("zoo_author", "zoo_classics", "zoo_knn", "zoo_sklearn", "zoo_tune")
+    ours = [wheels[name] for name in named]
     venv.install("--constraint", ROOT / "constraints.txt", wheels["zoo_core"], *ours, "pytest")
     return venv
 

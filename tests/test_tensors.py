@@ -25,7 +25,7 @@ def test_files_are_byte_for_byte_those_of_the_library(tmp_path, about):
     wanted = safetensors.numpy.save(plain, {"zoo": about} if about else None)
     assert tensors.to_bytes(ARRAYS, about) == wanted
     assert tensors.to_bytes(dict(reversed(ARRAYS.items())), about) == wanted
-    digest = tensors.write(tmp_path / "x.safetensors", ARRAYS, about)
+    digest = tensors.write_tensors(tmp_path / "x.safetensors", ARRAYS, about)
     assert (tmp_path / "x.safetensors").read_bytes() == wanted
     assert digest == hashlib.sha256(wanted).hexdigest()
 
@@ -33,7 +33,7 @@ def test_files_are_byte_for_byte_those_of_the_library(tmp_path, about):
 @pytest.mark.parametrize("mapped", [True, False])
 def test_what_is_written_is_read_and_can_be_changed_without_the_file(tmp_path, mapped):
     path = tmp_path / "x.safetensors"
-    digest = tensors.write(path, ARRAYS)
+    digest = tensors.write_tensors(path, ARRAYS)
     with path.open("rb") as file:
         found = tensors.read_arrays(file, tensors.read_header(file), mapped=mapped)
     assert set(found) == set(ARRAYS)
@@ -48,7 +48,7 @@ def test_large_arrays_are_written_without_a_second_copy(tmp_path):
 
     big = np.zeros(20_000_000, np.uint8)
     tracemalloc.start()
-    tensors.write(tmp_path / "x.safetensors", {"big": big})
+    tensors.write_tensors(tmp_path / "x.safetensors", {"big": big})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 0.1 * big.nbytes
@@ -65,7 +65,7 @@ def test_a_file_in_memory_is_read_as_strictly_as_one_on_the_disk():
 def test_what_is_hashed_is_what_is_given(tmp_path, monkeypatch, copied):
     """Mapped, copied in many parts, copied in one."""
     path = tmp_path / "x.safetensors"
-    wanted = tensors.write(path, ARRAYS)
+    wanted = tensors.write_tensors(path, ARRAYS)
     monkeypatch.setattr(tensors, "COPIED", copied and 1 << 20)
     monkeypatch.setattr(tensors, "CHUNK", copied or 1)
     with path.open("rb") as file:
@@ -83,7 +83,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(tmp_path):
             os.truncate(self.name, 10)
             return super().readinto(part)
 
-    tensors.write(tmp_path / "x.safetensors", ARRAYS)
+    tensors.write_tensors(tmp_path / "x.safetensors", ARRAYS)
     with (
         Shrinking(tmp_path / "x.safetensors") as file,
         pytest.raises(OSError, match="it became shorter while it was read"),

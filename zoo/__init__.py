@@ -23,7 +23,9 @@ from zoo._lazy import lazy
 from zoo_core import __version__ as __version__
 
 if TYPE_CHECKING:
-    from zoo_core.api import compute_features as compute_features
+    from zoo_frozen.torch.backbones import FrozenModel as FrozenModel
+    from zoo_frozen.torch.backbones import features_of as features_of
+
     from zoo_core.api import create as create
     from zoo_core.api import info as info
     from zoo_core.api import list_models as list_models
@@ -81,8 +83,6 @@ if TYPE_CHECKING:
     from zoo_core.spec.framework import Framework as Framework
     from zoo_core.spec.hooks import hookimpl as hookimpl
     from zoo_core.spec.recipe import Recipe as Recipe
-    from zoo_core.torch.backbones import FrozenModel as FrozenModel
-    from zoo_core.torch.backbones import features_of as features_of
     from zoo_core.torch.pretrained import Pretrained as Pretrained
     from zoo_core.torch.pretrained import pretrained_tensors as pretrained_tensors
     from zoo_core.torch.task import Classification as Classification

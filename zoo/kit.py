@@ -52,14 +52,20 @@ if TYPE_CHECKING:
     from zoo_core.data.datasets import lasting as lasting
     from zoo_core.data.datasets import named_or as named_or
     from zoo_core.data.datasets import read_originals as read_originals
+    from zoo_core.data.features import FEATURE_DTYPES as FEATURE_DTYPES
     from zoo_core.data.features import FeatureFile as FeatureFile
+    from zoo_core.data.features import FeatureKey as FeatureKey
+    from zoo_core.data.features import Features as Features
+    from zoo_core.data.features import digest_of_tensors as digest_of_tensors
     from zoo_core.data.features import kept_features as kept_features
     from zoo_core.data.images import names_image as names_image
     from zoo_core.data.images import open_image as open_image
     from zoo_core.data.images import viewed as viewed
     from zoo_core.data.listed import Listed as Listed
     from zoo_core.data.listed import list_images as list_images
+    from zoo_core.data.loader import EVALUATION_BATCH as EVALUATION_BATCH
     from zoo_core.data.loader import Loader as Loader
+    from zoo_core.data.ops import open_ops as open_ops
     from zoo_core.data.ops import resize_weights as resize_weights
     from zoo_core.data.sheets import pages as pages
     from zoo_core.data.sheets import write_sheet as write_sheet
@@ -68,8 +74,11 @@ if TYPE_CHECKING:
     from zoo_core.data.tables import table_originals as table_originals
     from zoo_core.io.blocks import BlockStore as BlockStore
     from zoo_core.io.blocks import Layout as Layout
+    from zoo_core.io.blocks import Writer as Writer
     from zoo_core.io.console import duration as duration
     from zoo_core.io.console import figure as figure
+    from zoo_core.io.console import interval_text as interval_text
+    from zoo_core.io.console import label as label
     from zoo_core.io.console import named as named
     from zoo_core.io.console import numeric as numeric
     from zoo_core.io.console import percent as percent
@@ -82,6 +91,8 @@ if TYPE_CHECKING:
     from zoo_core.io.documents import document_digest as document_digest
     from zoo_core.io.documents import read_document as read_document
     from zoo_core.io.documents import write_document as write_document
+    from zoo_core.io.engine import check_shared as check_shared
+    from zoo_core.io.engine import fill_together as fill_together
     from zoo_core.io.errors import MissingDependency as MissingDependency
     from zoo_core.io.errors import did_you_mean as did_you_mean
     from zoo_core.io.errors import os_errors as os_errors
@@ -94,12 +105,16 @@ if TYPE_CHECKING:
     from zoo_core.io.net import download as download
     from zoo_core.io.net import pip_download as pip_download
     from zoo_core.io.net import run_client as run_client
+    from zoo_core.io.process import Interruption as Interruption
     from zoo_core.io.process import be_portable as be_portable
+    from zoo_core.io.process import calm_threads as calm_threads
+    from zoo_core.io.process import keep_freed_memory as keep_freed_memory
     from zoo_core.io.process import process as process
     from zoo_core.io.targets import Displayed as Displayed
     from zoo_core.io.targets import describe as describe
     from zoo_core.io.targets import missing_dependency as missing_dependency
     from zoo_core.io.targets import resolve as resolve
+    from zoo_core.io.tensors import write_tensors as write_tensors
     from zoo_core.report.look import COLOURS as COLOURS
     from zoo_core.report.look import INK as INK
     from zoo_core.report.look import MISTAKE as MISTAKE
@@ -152,6 +167,7 @@ if TYPE_CHECKING:
     from zoo_core.spec.hooks import HOOKS as HOOKS
     from zoo_core.spec.plugins import SLOW as SLOW
     from zoo_core.spec.plugins import load_plugins as load_plugins
+    from zoo_core.spec.recipe import PRECISIONS as PRECISIONS
     from zoo_core.spec.recipe import freeze as freeze
     from zoo_core.spec.registry import open_engine as open_engine
     from zoo_core.spec.registry import qualified_name as qualified_name
@@ -162,12 +178,25 @@ if TYPE_CHECKING:
     from zoo_core.spec.settings import as_typed as as_typed
     from zoo_core.spec.settings import asked as asked
     from zoo_core.spec.settings import choose_recipe as choose_recipe
+    from zoo_core.spec.settings import flat as flat
     from zoo_core.spec.settings import merge as merge
     from zoo_core.spec.settings import override as override
     from zoo_core.spec.settings import parse_settings as parse_settings
     from zoo_core.spec.settings import what_it_sets as what_it_sets
+    from zoo_core.torch.learner import TorchLearner as TorchLearner
+    from zoo_core.torch.learner import best_of as best_of
+    from zoo_core.torch.learner import choose_device as choose_device
+    from zoo_core.torch.learner import fill_model as fill_model
+    from zoo_core.torch.learner import timed_steps as timed_steps
+    from zoo_core.torch.learner import to_array as to_array
+    from zoo_core.torch.learner import to_arrays as to_arrays
+    from zoo_core.torch.learner import wants_channels_last as wants_channels_last
+    from zoo_core.torch.task import OPTIMIZERS as OPTIMIZERS
+    from zoo_core.torch.task import Supervised as Supervised
+    from zoo_core.torch.trainer import TorchTrainer as TorchTrainer
     from zoo_core.train.attempt import Attempt as Attempt
     from zoo_core.train.attempt import attempt as attempt
+    from zoo_core.train.builder import apart as apart
     from zoo_core.train.builder import begin_run as begin_run
     from zoo_core.train.builder import build_job as build_job
     from zoo_core.train.builder import check_same as check_same
@@ -177,11 +206,15 @@ if TYPE_CHECKING:
     from zoo_core.train.builder import open_data as open_data
     from zoo_core.train.builder import spare_tests as spare_tests
     from zoo_core.train.checkpoint import Checkpoints as Checkpoints
+    from zoo_core.train.checkpoint import prefixed as prefixed
+    from zoo_core.train.checkpoint import without_prefix as without_prefix
     from zoo_core.train.display import Bars as Bars
     from zoo_core.train.display import Display as Display
+    from zoo_core.train.display import Reporting as Reporting
     from zoo_core.train.display import open_bars as open_bars
     from zoo_core.train.display import open_display as open_display
     from zoo_core.train.job import honoured as honoured
+    from zoo_core.train.job import refuse as refuse
     from zoo_core.train.job import trainer_of as trainer_of
     from zoo_core.train.loop import Stopping as Stopping
     from zoo_core.train.runner import completed as completed

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo_core.io.errors import UnknownName, UsageError
-from zoo_core.io.files import cache_dir
 from zoo_core.spec.entries import ModelEntry
 from zoo_core.spec.framework import check_options, framework_of
 from zoo_core.spec.registry import brought, find_models, registry
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from zoo_core.report.write import Report
     from zoo_core.runs.summary import Summary
     from zoo_core.spec.entries import PluginRecord
-    from zoo_core.train.display import Display
-    from zoo_core.train.job import Job
     from zoo_core.train.runner import Result
     from zoo_core.weights.statements import Statement
 
@@ -164,70 +160,6 @@ def reproduce(
         found, name=name, runs=where, device=device, quiet=quiet, command="zoo.reproduce(...)",
         statement=Path(statement) if statement else None,
     )  # fmt: skip
-
-
-def compute_features(
-    model: str,
-    dataset: str = "",
-    *,
-    settings: Mapping[str, Any] | None = None,
-    device: str = "auto",
-    quiet: bool = False,
-    workers: int = 1,
-    engine: str = "local",
-    address: str = "",
-    resources: Mapping[str, float] | None = None,
-    retries: int = 3,
-) -> list[Path]:
-    """Compute the features that a training of a frozen model would need; the files in the cache.
-
-    model, dataset, settings: as for `train`. Features in the cache are not computed again. workers,
-    engine, address, resources, retries: as for `tune`; workers on other machines share the cache.
-    """
-    from zoo_core.data.datasets import lasting, named_or
-    from zoo_core.io.engine import Resources, fill_together
-    from zoo_core.spec.registry import open_engine
-    from zoo_core.train.display import open_display
-
-    if workers < 1:
-        raise UsageError("workers must be at least 1")
-    job = _job_of_features(open_display(quiet), model, dataset, settings, device)
-    if workers > 1 or engine != "local":
-        given = model, lasting(named_or(dataset, job.entry.dataset)), settings, device
-        train, test = job.dataset.train, job.dataset.test or ()
-        images = len(train) * len({"plain", *job.recipe.augment}) + len(test)
-        how = {"resources": Resources.of(resources), "retries": retries}
-        what = f"{__name__}:compute_piece", given, cache_dir("features") / "workers"
-        fill_together(open_engine(engine, workers, address), *what, how, "computing", images)
-    return list(job.trainer.prepare(job))
-
-
-def compute_piece(given: Any, arrays: Any, report: Callable[[int], None]) -> None:
-    """A piece of work of an engine: compute blocks of features until none is left."""
-    from zoo_core.io.engine import check_shared
-    from zoo_core.train.display import Reporting
-
-    what, mark = given
-    check_shared(mark)
-    os.environ["ZOO_CACHE"] = str(mark.parent.parent)  # of whoever waits
-    job = _job_of_features(Reporting(report), *what)
-    job.trainer.prepare(job)
-
-
-def _job_of_features(
-    display: Display, model: str, dataset: Any, settings: Mapping[str, Any] | None, device: str
-) -> Job:
-    from zoo_core.data.datasets import named_or
-    from zoo_core.spec.settings import choose_recipe, override
-    from zoo_core.train.builder import build_job, open_data
-
-    entry = registry().models.get(model)
-    if "backbone" not in entry.capabilities:
-        able = [one.name for one in registry().models if "backbone" in one.capabilities]
-        raise UsageError(f"model {model!r} has no frozen backbone", f"these do: {', '.join(able)}")
-    recipe = override(choose_recipe(entry, "default"), settings or {})
-    data, recipe = open_data(entry, recipe, named_or(dataset, entry.dataset), display.say)
-    return build_job(entry, recipe, data, display, device=device)
 
 
 def plugins() -> Sequence[PluginRecord]:

@@ -218,7 +218,7 @@ def test_the_file_can_be_read_by_others(one):
 
 def test_large_labels_are_aligned_and_read_back(tmp_path):
     arrays = {"a": np.zeros((3, 5), np.uint8), "b": np.arange(3, dtype=np.int64)}
-    tensors.write(tmp_path / "x.safetensors", arrays, "{}")
+    tensors.write_tensors(tmp_path / "x.safetensors", arrays, "{}")
     with safe_open(tmp_path / "x.safetensors", "numpy") as file:
         assert file.get_tensor("b").tolist() == [0, 1, 2]
     _, read = datasets.read_cache(tmp_path / "x.safetensors")
@@ -336,7 +336,7 @@ def test_reading_takes_the_memory_of_the_arrays_once(tmp_path):
     import tracemalloc
 
     big = {"train_images": np.zeros((20_000, 32, 32, 1), np.uint8)}
-    tensors.write(tmp_path / "x.safetensors", big, "{}")
+    tensors.write_tensors(tmp_path / "x.safetensors", big, "{}")
     tracemalloc.start()
     datasets.read_cache(tmp_path / "x.safetensors")
     _, peak = tracemalloc.get_traced_memory()

@@ -12,6 +12,8 @@ import pytest
 from fixtures import kills
 from PIL import Image
 from torch import nn
+from zoo_frozen.torch.backbones import FrozenModel
+from zoo_frozen.torch.extract import Pass
 from zoo_tune.trials import with_arrays, without_arrays
 
 from zoo_core.data import loader as loaders
@@ -23,8 +25,6 @@ from zoo_core.io import blocks
 from zoo_core.io.blocks import BLOCK
 from zoo_core.io.console import size
 from zoo_core.io.errors import DataError
-from zoo_core.torch.backbones import FrozenModel
-from zoo_core.torch.extract import Pass
 from zoo_core.train.display import Display
 
 HERE = Path(__file__).parent

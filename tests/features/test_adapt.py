@@ -7,9 +7,9 @@ import pytest
 import safetensors.numpy
 import torch
 from features.parts import write_weights
+from zoo_frozen.torch.backbones import adapted
 
 import zoo
-from zoo_core.torch.backbones import adapted
 from zoo_core.train import runner as training
 
 VIT = {"patch_size": 8, "width": 16, "depth": 1, "heads": 2, "mlp": 16}

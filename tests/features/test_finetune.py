@@ -9,13 +9,13 @@ import safetensors.numpy
 import torch
 from features.parts import settings
 from fixtures import kills
+from zoo_frozen.torch import backbones, finetune
 
 import zoo
 from zoo.testing import main
 from zoo_core.data.datasets import open_dataset
 from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
-from zoo_core.torch import backbones, finetune
 from zoo_core.torch.learner import TorchLearner
 from zoo_core.train import runner as training
 from zoo_core.train.checkpoint import Checkpoints

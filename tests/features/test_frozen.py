@@ -8,6 +8,9 @@ import pytest
 import safetensors.numpy
 import torch
 from features.parts import CHANNELS, settings, write_weights
+from zoo_frozen.torch import backbones
+from zoo_frozen.torch.extract import Extractor
+from zoo_frozen.torch.frozen import FrozenTrainer
 
 import zoo
 from zoo_core.data.datasets import open_dataset
@@ -15,9 +18,6 @@ from zoo_core.publish.publish import plan, publish
 from zoo_core.runs.run import Run
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import as_typed
-from zoo_core.torch import backbones
-from zoo_core.torch.extract import Extractor
-from zoo_core.torch.frozen import FrozenTrainer
 from zoo_core.torch.learner import TorchLearner
 from zoo_core.train import runner as training
 from zoo_core.train.job import trainer_of
@@ -93,7 +93,7 @@ def test_an_evaluation_of_a_run_gives_its_figures_again(train):
 
 
 def test_an_evaluation_takes_the_digest_that_the_run_names(train, monkeypatch):
-    from zoo_core.torch import frozen
+    from zoo_frozen.torch import frozen
 
     result = train()
     monkeypatch.setattr(frozen, "digest_of_tensors", None)  # a backbone is large: not hashed again
@@ -125,8 +125,7 @@ def test_a_run_works_when_the_file_of_its_backbone_has_moved(train, tmp_path):
 
 def test_without_its_backbone_a_run_says_which_one_it_needs(train, tmp_path, monkeypatch):
     from zoo_frozen import resnet18
-
-    from zoo_core.torch import backbones
+    from zoo_frozen.torch import backbones
 
     result = train()
     backbones._at_hand.clear()
@@ -140,8 +139,7 @@ def test_without_its_backbone_a_run_says_which_one_it_needs(train, tmp_path, mon
 
 def test_a_backbone_in_the_cache_that_was_changed_is_not_used(train, tmp_path, monkeypatch):
     from zoo_frozen import resnet18
-
-    from zoo_core.torch import backbones
+    from zoo_frozen.torch import backbones
 
     result = train()
     backbones._at_hand.clear()
@@ -314,7 +312,7 @@ def test_it_is_published_and_loaded_again(train, tmp_path, full):
 
 
 def test_a_full_publication_needs_no_backbone_on_the_machine_that_loads_it(train, tmp_path):
-    from zoo_core.torch import backbones
+    from zoo_frozen.torch import backbones
 
     result = train()
     before = zoo.predict(result.path, pictures())

@@ -9,6 +9,7 @@ import pytest
 import torch
 from features.parts import CHANNELS, settings, write_weights
 from fixtures import kills
+from zoo_frozen.torch.extract import Extractor, batch_for, fold_batch_norms, lower_weights
 
 import zoo
 from zoo_core.data.datasets import open_dataset
@@ -16,7 +17,6 @@ from zoo_core.data.features import kept_features
 from zoo_core.io.blocks import BLOCK, Writer
 from zoo_core.spec.registry import registry
 from zoo_core.spec.settings import choose_recipe, override
-from zoo_core.torch.extract import Extractor, batch_for, fold_batch_norms, lower_weights
 from zoo_core.train.builder import build_job
 from zoo_core.train.display import Display
 

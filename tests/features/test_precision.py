@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from features.parts import settings
+from zoo_frozen.torch import finetune, frozen
+from zoo_frozen.torch.extract import Extractor
 
 import zoo
 from zoo_core.data.features import kept_features
-from zoo_core.torch import finetune, frozen, trainer
-from zoo_core.torch.extract import Extractor
+from zoo_core.torch import trainer
 from zoo_core.train import runner as training
 
 FINETUNE = {"task": {"finetune": "last:1"}, "epochs": 1, "lr": 0.01, "validation_fraction": 0.0}

@@ -5,11 +5,11 @@ import time as clock
 
 import pytest
 from features.parts import settings
+from zoo_frozen.torch import finetune
 from zoo_tune.search import SearchSettings, decide
 
 import zoo
 from zoo.testing import main
-from zoo_core.torch import finetune
 from zoo_core.train import runner as training
 
 SIZES = {"train_size": 120, "test_size": 20}

@@ -7,12 +7,12 @@ from dataclasses import fields
 import pytest
 from support import ROOT
 from zoo_author.models import check_recipes, check_training
+from zoo_frozen.torch.frozen import FrozenTrainer
 from zoo_numpy.trainer import NumpyTrainer
 
 import zoo
 from zoo_core.io.errors import Finding
 from zoo_core.spec.settings import read_request
-from zoo_core.torch.frozen import FrozenTrainer
 from zoo_core.torch.trainer import TorchTrainer
 from zoo_core.train import runner
 from zoo_core.train.job import honoured, ignored

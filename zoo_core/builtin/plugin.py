@@ -91,18 +91,6 @@ def zoo_trainers():  # type: ignore[no-untyped-def]
             target="zoo_core.torch.trainer:TorchTrainer",
             summary="Torch modules, on a CPU or GPU, in one process or several",
         ),
-        zoo.TrainerEntry(
-            name="frozen",
-            target="zoo_core.torch.frozen:FrozenTrainer",
-            summary="A head on a frozen backbone, whose features are computed once and kept",
-            options={  # the default first
-                "finetune": "auto, head, last:N, lora:R, all",
-                "layer_decay": "1, above 0 to 1",
-                "batch_stats": "frozen, trained",
-                "dtype": "float16, float32",
-                "batch": "0, or a number of images",
-            },
-        ),
     ]
 
 

@@ -422,7 +422,7 @@ def _fetched(
             "source": str(user_path or source.name),
             "fetched": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        tensors.write(path, found.arrays, json.dumps(record, sort_keys=True))
+        tensors.write_tensors(path, found.arrays, json.dumps(record, sort_keys=True))
         return found
 
 

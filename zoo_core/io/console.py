@@ -98,8 +98,9 @@ def label(name: str) -> str:
     return name.replace("top5", "top-5_accuracy").replace("_", " ")
 
 
-def figure(name: str, value: float, units: Mapping[str, str] = UNITS) -> str:
+def figure(name: str, value: float, units: Mapping[str, str] | None = None) -> str:
     """The value of a metric, of a split or not; units: those of its run, where that is known."""
+    units = UNITS if units is None else units
     unit = units.get(name) or units.get(name.partition("_")[2], "")
     if unit == "%":
         return percent(value)
@@ -107,18 +108,19 @@ def figure(name: str, value: float, units: Mapping[str, str] = UNITS) -> str:
 
 
 def interval_text(
-    name: str, ends: tuple[float, float] | None, units: Mapping[str, str] = UNITS
+    name: str, ends: tuple[float, float] | None, units: Mapping[str, str] | None = None
 ) -> str | None:
     """`85.68 to 87.03`, in the unit of the figure."""
     if ends is None:
         return None
+    units = UNITS if units is None else units
     scale, digits = (100, 2) if units.get(name) == "%" else (1, 4)
     return " to ".join(f"{scale * end:.{digits}f}" for end in ends)
 
 
 def with_interval(
     name: str, value: float, known: Mapping[str, tuple[float, float]],
-    units: Mapping[str, str] = UNITS,
+    units: Mapping[str, str] | None = None,
 ) -> str:  # fmt: skip
     """`86.37 % (85.68 to 87.03)`; known: intervals by the names of figures."""
     ends = interval_text(name, known.get(name), units)

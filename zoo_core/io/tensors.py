@@ -60,7 +60,7 @@ def to_bytes(arrays: Mapping[str, np.ndarray], about: str = "") -> bytes:
     return b"".join(_parts(arrays, about))
 
 
-def write(path: Path, arrays: Mapping[str, np.ndarray], about: str = "") -> str:
+def write_tensors(path: Path, arrays: Mapping[str, np.ndarray], about: str = "") -> str:
     """Write such a file whole or not at all, without a second copy in memory; give its digest."""
     digest = hashlib.sha256()
     with atomic_write(path) as temporary, temporary.open("wb") as file:

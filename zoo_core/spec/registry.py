@@ -31,7 +31,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         "explain": "zoo-explain",
         "export": "zoo-export",
         **dict.fromkeys(("data check", "check_data", "check_labels"), "zoo-check"),
-        "features": "zoo-frozen",
+        **dict.fromkeys(("features", "compute_features"), "zoo-frozen"),
         "gallery": "zoo-web",
         "generate": "zoo-generate",
         "plugin": "zoo-author",
@@ -40,6 +40,7 @@ ELSEWHERE = {  # names that people know, and the package of ours that has each
         **dict.fromkeys(("gallery", "serve", "report_html", "compare_html"), "zoo-web"),
     },
     "dataset": dict.fromkeys(("cifar10", "mnist", "fashion_mnist"), "zoo-classics"),
+    "trainer": {"frozen": "zoo-frozen"},
     "reader": {".parquet": "zoo-parquet", ".tar": "zoo-webdataset", "hf:": "zoo-hf-datasets"},
 }
 

@@ -53,13 +53,15 @@ class Runtime:
 
 
 class TorchLearner(Learner):
+    """Takes the steps of a task, whatever the device and the precision."""
+
     def __init__(self, job: Job, model: nn.Module) -> None:
         self.runtime = Runtime(job.device, job.recipe.precision)
         self.channels_last = wants_channels_last(model)
         layout = torch.channels_last if self.channels_last else torch.preserve_format
         model = model.to(self.runtime.device, memory_format=layout)  # type: ignore[call-overload]
         if self.runtime.world > 1:  # the first process may start from weights that it alone has
-            fill(model, share(State(to_arrays(model), {})).tensors)
+            fill_model(model, share(State(to_arrays(model), {})).tensors)
         super().__init__(job, model)
         compiled = torch.compile(self.model) if job.recipe.compile else self.model
         network, targets = cast(nn.Module, compiled), job.dataset.targets
@@ -236,7 +238,7 @@ class TorchLearner(Learner):
 
     def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
         if isinstance(part, nn.Module):
-            return fill(part, arrays)
+            return fill_model(part, arrays)
         parameters = parameters_of(part)
         for key, array in arrays.items():
             number, _, slot = key.partition(".")
@@ -325,6 +327,7 @@ def _put(values: np.ndarray, tensors: Sequence[Tensor]) -> None:
 
 
 def to_array(tensor: Tensor) -> np.ndarray:
+    """A tensor as an array, on the CPU."""
     return tensor.detach().cpu().contiguous().numpy()
 
 
@@ -333,7 +336,7 @@ def to_arrays(model: nn.Module) -> dict[str, np.ndarray]:
     return {name: to_array(tensor) for name, tensor in model.state_dict().items()}
 
 
-def fill(model: nn.Module, arrays: Mapping[str, np.ndarray], *, strict: bool = True) -> None:
+def fill_model(model: nn.Module, arrays: Mapping[str, np.ndarray], *, strict: bool = True) -> None:
     """Put arrays into a model's tensors, which keep their place and layout."""
     tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
     model.load_state_dict(tensors, strict=strict)

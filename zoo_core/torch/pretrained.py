@@ -22,7 +22,7 @@ from zoo_core.io.errors import HubError, SourceUnavailable, WeightsError, ZooErr
 from zoo_core.io.files import atomic_write, cache_dir, file_digest, temporary_folder
 from zoo_core.io.net import download, pip_download
 from zoo_core.io.targets import describe
-from zoo_core.io.tensors import write
+from zoo_core.io.tensors import write_tensors
 from zoo_core.weights.repository import HuggingFace
 from zoo_core.weights.verify import read_tensors
 
@@ -92,7 +92,7 @@ def pretrained_tensors(
         say(f"{error}; {source.stand_in.name} stands in for it")
         return tensors
     try:
-        digest = write(source.kept, tensors)
+        digest = write_tensors(source.kept, tensors)
         with atomic_write(digest_file) as temporary:
             temporary.write_text(digest)
     except OSError as error:  # a cache that is full or read-only

@@ -25,7 +25,7 @@ from zoo_core.torch.learner import (
     TorchLearner,
     best_of,
     choose_device,
-    fill,
+    fill_model,
     quick_bfloat16,
     timed_steps,
 )
@@ -43,6 +43,8 @@ HOOKS = (  # what torch calls for each part of a module
 
 
 class TorchTrainer(Trainer):
+    """Torch modules of every task."""
+
     backend = "torch"
     checks = "zoo_author.torch:CHECKS"
     # The task says whether it uses mixup, label_smoothing and class_weights.
@@ -77,7 +79,7 @@ class TorchTrainer(Trainer):
         return {k: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for k, t in state}
 
     def load_state(self, model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
-        fill(model, tensors, strict=False)
+        fill_model(model, tensors, strict=False)
 
     def assemble(
         self,

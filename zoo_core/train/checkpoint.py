@@ -20,7 +20,7 @@ from zoo_core.io.documents import conform, document_digest, read_json, write_doc
 from zoo_core.io.errors import ZooError
 from zoo_core.io.files import digest_of
 from zoo_core.io.process import process, shared
-from zoo_core.io.tensors import read, read_header, to_bytes, write
+from zoo_core.io.tensors import read, read_header, to_bytes, write_tensors
 
 KEPT = 2
 FORMAT = 2  # 0.1 wrote no format and no digest of the JSON; such checkpoints are taken as they are
@@ -71,7 +71,7 @@ class Checkpoints:
 
     def save(self, step: int, state: State) -> Path:
         path = self.folder / f"{step:08d}.json"
-        sha256 = write(path.with_suffix(".safetensors"), state.tensors)
+        sha256 = write_tensors(path.with_suffix(".safetensors"), state.tensors)
         about = {"format": FORMAT, "step": step, "sha256": sha256, "values": state.values}
         about = json.loads(json.dumps(about))  # as it is read again: keys are texts
         write_document(path, about | {"digest": document_digest(about)})

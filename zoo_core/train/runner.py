@@ -25,7 +25,7 @@ from zoo_core.io.errors import (
 )
 from zoo_core.io.process import joined, process, shared
 from zoo_core.io.targets import Displayed, describe
-from zoo_core.io.tensors import write
+from zoo_core.io.tensors import write_tensors
 from zoo_core.runs.run import Run, new_run, runs_root
 from zoo_core.runs.summary import final_scores, reading
 from zoo_core.spec.answers import CLASS, CLASSES
@@ -405,7 +405,7 @@ def _write_predictions(job: Job, run: Run, probabilities: np.ndarray) -> None:
         tensors["labels"] = job.dataset.test.labels
     if job.dataset.test and job.dataset.test.names:
         tensors["names"] = np.frombuffer(json.dumps(job.dataset.test.names).encode(), np.uint8)
-    write(run.predictions_file, tensors)
+    write_tensors(run.predictions_file, tensors)
 
 
 def _write_line(job: Job, run: Run, fitted: Fitted, test: Mapping[str, Any]) -> None:
@@ -440,5 +440,5 @@ def write_model(job: Job, path: Path, tensors: Mapping[str, np.ndarray]) -> tupl
     if targets := job.dataset.targets.to_dict():
         about["targets"] = targets
     # Nothing in it changes from run to run: the same weights have the same digest.
-    digest = write(path, tensors, json.dumps(about, sort_keys=True))
+    digest = write_tensors(path, tensors, json.dumps(about, sort_keys=True))
     return digest, path.stat().st_size

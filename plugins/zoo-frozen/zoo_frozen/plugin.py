@@ -175,6 +175,24 @@ def zoo_models() -> list[zoo.ModelEntry]:
 
 
 @zoo.hookimpl
+def zoo_trainers() -> list[zoo.TrainerEntry]:
+    return [
+        zoo.TrainerEntry(
+            name="frozen",
+            target="zoo_frozen.torch.frozen:FrozenTrainer",
+            summary="A head on a frozen backbone, whose features are computed once and kept",
+            options={  # the default first
+                "finetune": "auto, head, last:N, lora:R, all",
+                "layer_decay": "1, above 0 to 1",
+                "batch_stats": "frozen, trained",
+                "dtype": "float16, float32",
+                "batch": "0, or a number of images",
+            },
+        ),
+    ]
+
+
+@zoo.hookimpl
 def zoo_manifests() -> list[str]:
     return ["zoo_frozen:weights.json"]
 
@@ -186,5 +204,6 @@ def zoo_commands() -> list[zoo.CommandEntry]:
             name="features",
             target="zoo_frozen.command:features_command",
             help="Show, compute and export the features of frozen backbones.",
+            functions=("zoo_frozen.compute:compute_features",),
         )
     ]

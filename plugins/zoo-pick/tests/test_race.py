@@ -35,7 +35,7 @@ def candidates(members, **recipe):
 def run(members, budget=600.0, images=IMAGES, limits=None, overhead=0.2, **recipe):
     """Run a race in made-up time; the race and the seconds that it took."""
     race = Race(candidates(members, **recipe), images, budget, limits or Limits())
-    spent = 0.0
+    spent, kept = 0.0, {}  # kept: seconds of trainings that were ended, which go on
     while plan := race.next(budget - spent):
         assert plan.limit <= budget - spent + 1e-9
         member, found = members[plan.candidate.name], {}
@@ -54,8 +54,10 @@ def run(members, budget=600.0, images=IMAGES, limits=None, overhead=0.2, **recip
             }  # fmt: skip
         else:
             took = member.fixed + plan.learn * (member.once + member.step * plan.epochs)
+            took -= kept.get((plan.candidate.name, plan.learn, plan.epochs), 0.0)
             if took > plan.limit:
                 state, why, took = "late", "it did not end", plan.limit
+                kept[plan.candidate.name, plan.learn, plan.epochs] = took
             accuracy = member.best * (1 - math.exp(-3 * plan.share / member.early))
             found = {"figures": {"accuracy": accuracy}, "ms": member.ms, "bytes": 4e6,
                      "judges": 1000, "right": "", "recipe": {}, "step": member.step}  # fmt: skip
@@ -159,3 +161,13 @@ def test_several_workers_get_several_plans_and_wait_for_the_measuring():
     second = race.next(90.0, [first.key])
     assert {first.candidate.name, second.candidate.name} == {"a", "b"}
     assert race.next(90.0, [first.key, second.key]) is None
+
+
+def test_a_training_that_was_ended_is_tried_once_more():
+    members = {"better": Member(0.9, once=0.02, wrong=0.2), "worse": Member(0.6)}
+    race, _ = run(members, 300.0)
+    states = [r.state for r in race.of("better") if r.rung]
+    assert states[0] == "late" and "done" in states and winner(race) == "better"
+    race, _ = run({"never": Member(0.9, step=0.02, wrong=0.001), "worse": Member(0.6)}, 300.0)
+    assert [r.state for r in race.of("never") if r.rung] == ["late", "late"]
+    assert race.reason(race.candidates[0]) == "it did not end" and winner(race) == "worse"

@@ -61,8 +61,9 @@ def pick_command(reference: str, assignments: tuple[str, ...], **how: Any) -> ki
             kit.print_table(["left out", "why"], [*found.left_out.items()])
         kit.echo(f"\n{found.recommendation}")
         if found.trained:
-            figures = ", ".join(f"{found.trained.split} {k} {v:.4g}" for k, v in
-                                found.trained.metrics.items() if isinstance(v, float))  # fmt: skip
+            known = [n for n in ("accuracy", "loss") if n in found.trained.metrics]
+            words = (f"{found.trained.split} {n} {found.trained.metrics[n]:.4g}" for n in known)
+            figures = ", ".join(words)
             kit.echo(f"Trained on everything: {found.trained.path}: {figures}")
         elif found.best:
             kit.echo(f"Train it: zoo train --config {found.recipe}")

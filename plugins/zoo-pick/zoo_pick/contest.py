@@ -14,13 +14,14 @@ from typing import Any
 
 import zoo
 from zoo import kit
-from zoo_pick.race import Candidate, Plan, Race, Record
+from zoo_pick.race import Candidate, Plan, Race, Record, limit
 from zoo_pick.verdict import clock, line_of
 from zoo_pick.work import Given, Told, shut
 
 FORMAT = 1
 RESERVE = 0.03  # of the budget, for the report; at least REPORT seconds
 REPORT = 4.0
+END = 1.0  # seconds that are left when nothing starts any more
 
 
 @contextmanager
@@ -36,7 +37,12 @@ def opened(root: Path, name: str, dataset: str) -> Iterator[Path]:
         others = [one for one in folder.iterdir() if not one.name.startswith(".")]
     if others and not (folder / "pick.json").exists():
         raise zoo.UsageError(f"{folder} is not the folder of a pick", "choose another --name")
-    with kit.locked(folder / ".lock"):
+
+    def refuse() -> None:
+        hint = "wait for it, or stop it with Ctrl-C"
+        raise zoo.UsageError(f"another process is working on {folder}", hint)
+
+    with kit.locked(folder / "pick", refuse):
         yield folder
 
 
@@ -118,8 +124,9 @@ class Contest:
     def pull(self) -> zoo.Piece | None:
         """The next piece for an engine."""
         left = self.left
-        plan = self.pending.pop(0) if self.pending and left > 0 else None
-        plan = plan or self.race.next(left, self.running)
+        if left <= END:
+            return None
+        plan = self.pending.pop(0) if self.pending else self.race.next(left, self.running)
         if plan is None:
             return None
         plan = replace(plan, limit=min(plan.limit, left))
@@ -128,21 +135,26 @@ class Contest:
         images, facts = self.document["images"], self.document
         settings = {"validation_fraction": facts["validation_fraction"], "seed": 0}
         settings |= {**self.settings, **plan.settings}
-        own = f"{plan.key}-{plan.learn}-{plan.epochs}".replace(":", "-").replace("/", "-")
         given = Given(
             plan.candidate.model, facts["reference"], plan.candidate.recipe, settings, plan.learn,
             plan.epochs, images["learn"], images["judge"],
-            (self.folder / "trials" / own).absolute(), self.device, plan.limit,
+            self._place(plan), self.device, plan.limit,
         )  # fmt: skip
         target = "zoo_pick.work:work"
         return zoo.Piece(plan.key, target, given, self.needs, self.retries)
 
+    def _place(self, plan: Plan) -> Path:
+        """Of its runs: the same plan goes on where it was."""
+        own = f"{plan.candidate.name}-{plan.learn}-{plan.epochs}"
+        return (self.folder / "trials" / re.sub("[:/]", "-", own)).absolute()
+
     def end(self, plan: Plan, told: Told) -> None:
         """Keep what came of a plan, and say it."""
-        if told.state == "late" and self.left <= 1:
+        if told.state == "late" and self.left <= END:
             self.stopped[plan.candidate.name] = "the time was over before its training was"
+            self.pending.append(plan)  # with a larger budget it goes on
             self.save()
-            return  # with a larger budget it goes on
+            return
         record = Record(
             plan.candidate.name, plan.rung, told.state, told.why, plan.learn, plan.epochs,
             dict(plan.settings), plan.share, plan.estimate, told.seconds, told.found or {},
@@ -152,6 +164,8 @@ class Contest:
         with kit.atomic_write(self.folder / "trials.jsonl") as temporary:
             temporary.write_text("".join(lines), "utf-8")
         self.save()
+        for file in self._place(plan).rglob("model.safetensors"):
+            file.unlink()  # nobody uses them, and twenty of them take room
         self.say(f"[{clock(self.spent)} of {clock(self.race.budget)}] {line_of(self.race, record)}")
 
     def left_out(self) -> dict[str, str]:
@@ -172,10 +186,13 @@ class Contest:
     def _no_time(self, candidate: Candidate) -> str:
         if candidate.name in self.stopped:
             return self.stopped[candidate.name]
-        if not self.race.of(candidate.name, 0):
+        every = self.race.of(candidate.name)
+        if every and every[-1].state == "late":
+            return every[-1].why
+        if not every:
             return "no time was left to measure it"
         seconds = self.race.seconds(candidate, *self._whole(candidate))
-        return f"its training takes about {clock(seconds)}, too long for this budget"
+        return f"no time was left for its training, which takes about {clock(seconds)}"
 
     def _whole(self, candidate: Candidate) -> tuple[int, int]:
         return self.race.images, self.race.whole(candidate)[0]
@@ -190,4 +207,5 @@ class Contest:
     def _plan(self, told: Mapping[str, Any]) -> Plan:
         """A plan that was at work when the pick was stopped."""
         named = {candidate.name: candidate for candidate in self.race.candidates}
-        return Plan(**{**told, "candidate": named[told["candidate"]]})
+        most = max(told["limit"], limit(told["estimate"], self.left))
+        return Plan(**{**told, "candidate": named[told["candidate"]], "limit": most})

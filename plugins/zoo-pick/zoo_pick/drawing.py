@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zoo_pick.pick import Picked
 
 BLUE, GREY, RED, INK = "#0072B2", "#bbbbbb", "#D55E00", "#222222"
+LETTER, LINE, GAP = 4.4, 10.0, 6.0  # points: of a name, and between it and its dot
 
 
 def draw_front(found: Picked, path: Path) -> None:
@@ -35,22 +36,41 @@ def draw_front(found: Picked, path: Path) -> None:
         for place, row in enumerate(every):
             _draw_point(panel, row, cost, RED if place == 0 else BLUE if row in front else GREY)
         panel.set_xscale("log")
-        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        least, most = (end(row[cost] for row in every) for end in (min, max))
+        wide = most > 1000 * least
+        panel.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
         panel.xaxis.set_major_formatter("{x:g}")
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.margins(x=0.12)
-        middle = math.sqrt(math.prod(panel.get_xlim()))
-        for row in [every[0], *(row for row in front if row is not every[0])]:
-            left = row[cost] < middle
-            panel.annotate(row["candidate"], (row[cost], error(row)), fontsize=8, color=INK,
-                           xytext=(6 if left else -6, 6), textcoords="offset points",
-                           ha="left" if left else "right", zorder=5)  # fmt: skip
         panel.set_xlabel(words)
         panel.set_ylabel(("errors" if exact else "loss") if panel is panels[0] else "")
         if exact:
             panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         panel.spines[["top", "right"]].set_visible(False)
+    figure.draw_without_rendering()  # so that every panel knows its place
+    for panel, cost in zip(panels, COSTS, strict=True):
+        front = [row for row in pareto(every, cost) if row is not every[0]]
+        _name_points(panel, 72 / figure.get_dpi(), [every[0], *reversed(front)], cost)
     kit.save_figure(figure, path)
+
+
+def _name_points(panel: Axes, point: float, some: Sequence[Mapping[str, Any]], cost: str) -> None:
+    """Names beside their points, the first one nearest; where one is in the way, further up.
+
+    point: of the pixels of the figure.
+    """
+    taken: list[tuple[float, float, float]] = []
+    left, _, right, _ = (float(end) * point for end in panel.bbox.extents)
+    for row in some:
+        x, y = panel.transData.transform((row[cost], error(row))) * point
+        width = LETTER * len(row["candidate"])
+        start = x + GAP if x < (left + right) / 2 else x - GAP - width
+        level = y + GAP
+        while any(abs(level - b) < LINE and start < c and a < start + width for a, b, c in taken):
+            level += LINE
+        taken.append((start, level, start + width))
+        panel.annotate(row["candidate"], (row[cost], error(row)), xytext=(start - x, level - y),
+                       textcoords="offset points", fontsize=8, color=INK, zorder=5)  # fmt: skip
 
 
 def _draw_point(panel: Axes, row: Mapping[str, Any], cost: str, colour: str) -> None:

@@ -14,6 +14,16 @@ import zoo
 from zoo import kit
 from zoo_pick.contest import Contest, begun, opened, recorded
 from zoo_pick.race import Candidate, Limits, Race, Record
+from zoo_pick.verdict import (
+    final_settings,
+    named,
+    ranked,
+    recommendation,
+    rows,
+    table,
+    write_recipe,
+    write_report,
+)
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 LEAST = 20.0  # seconds of a budget
@@ -37,14 +47,11 @@ class Picked:
 
     def __repr__(self) -> str:
         best = self.best
-        told = f"{best.candidate}" if best else "nothing"
-        return f"Picked({self.path}: {told})"
+        return f"Picked({self.path}: {best.candidate if best else 'nothing'})"
 
     @property
     def best(self) -> Record | None:
         """The training that is recommended."""
-        from zoo_pick.verdict import ranked
-
         return next(iter(ranked(self.race)), None)
 
     @property
@@ -59,13 +66,9 @@ class Picked:
 
     @property
     def recommendation(self) -> str:
-        from zoo_pick.verdict import recommendation
-
         return recommendation(self)
 
     def to_dict(self) -> dict[str, Any]:
-        from zoo_pick.verdict import rows
-
         return {
             "pick": self.path,
             "recommended": self.model or None,
@@ -80,10 +83,9 @@ class Picked:
 
     def _repr_html_(self) -> str:
         from zoo_pick.drawing import draw_front
-        from zoo_pick.verdict import table
 
         columns, lines = table(self.race)
-        shown = [columns, *lines]
+        shown: list[Sequence[object]] = [columns, *lines]
         return kit.notebook_html(
             self.recommendation, shown, lambda path: draw_front(self, path), "error against cost"
         )
@@ -114,19 +116,19 @@ def pick(
         found.recommendation, found.model, found.recipe
 
     budget: seconds, or a text as "20m"; a training afterwards (`train`) is not part of it. max_ms,
-    max_mb: what the model may take for an image, and weigh. models: only these, with all recipes
-    or one, "cnn:paper". settings: of the
-    data, `{"data": {...}}`, and subset, validation_fraction and seed. name: of the folder; the same
-    call goes on with a pick that was stopped. workers, engine, address, resources, retries: as for
-    `zoo.tune`.
+    max_mb: what the model may take for an image, and weigh. models: only these; "cnn:paper" names
+    the recipe too. settings: subset, validation_fraction, seed, and those of the data,
+    `{"data": {...}}`. name: of the folder; the same call goes on with a pick that was stopped.
+    workers, engine, address, resources, retries: as for `zoo.tune`.
     """
     seconds, settings = parse_budget(budget), checked(settings or {})
     if workers < 1:
         raise zoo.UsageError("workers must be at least 1")
-    say = (lambda _: None) if quiet else kit.say
+    say: Callable[[str], None] = (lambda _: None) if quiet else kit.say
     root, started = kit.runs_root(Path(runs) if runs else None), time.monotonic()
     facts, candidates, left_out = look(dataset, settings, models)
-    asked = {"dataset": facts["reference"], "settings": settings, "models": [*models]}
+    asked = {name: facts[name] for name in ("reference", "digest")}
+    asked |= {"settings": settings, "models": [*models]}
     with opened(root, name, facts["name"]) as folder:
         document = {**facts, **begun(folder, asked), "budget": seconds, "status": "running"}
         race = Race(candidates, facts["images"]["learn"], seconds, Limits(max_ms, max_mb), workers)
@@ -136,8 +138,6 @@ def pick(
         contest.run(engine, workers, address, resources)
         left_out = {**left_out, **contest.left_out()}
         found = Picked(folder, race, document, left_out)
-        from zoo_pick.verdict import write_recipe, write_report
-
         if found.best:
             write_recipe(found)
         document["status"] = "complete"
@@ -233,18 +233,16 @@ def _told(
     return (
         f"{facts['name']}: {images['learn']:,} images to learn from and {images['judge']:,} to "
         f"judge by, {labels}, {' x '.join(map(str, facts['size']))} pixels, {facts['channels']} "
-        f"channel{'s' * (facts['channels'] != 1)}. {len(models)} models try, with "
-        f"{len(candidates)} recipes; {len(left_out)} cannot."
+        f"channel{'s' * (facts['channels'] != 1)}. Models that try: {len(models)}, with "
+        f"{len(candidates)} recipes; that cannot: {len(left_out)}."
     )
 
 
 def _train(found: Picked, root: Path, device: str, quiet: bool, say: Callable[[str], None]) -> Any:
     """The recommended model, on everything."""
-    from zoo_pick.verdict import final_settings
-
     best = found.best
     assert best is not None
-    candidate = next(c for c in found.race.candidates if c.name == best.candidate)
+    candidate = named(found.race, best.candidate)
     say(f"Training {candidate.name} on everything.")
     return zoo.train(
         candidate.model, found.document["reference"], recipe=candidate.recipe,

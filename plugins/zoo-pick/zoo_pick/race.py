@@ -17,6 +17,7 @@ import zoo
 MEASURING = 0.3  # of the budget goes at most into measuring
 LONG = 30.0  # seconds that the measuring of one may take, in a large budget
 KEPT = 3  # one of so many goes on to the next rung
+TRIES = 2  # trainings of a candidate that may be ended before their time
 MORE = 1.3  # times the training before: less is not worth another one
 UPDATES = 1000  # that a network needs to arrive; recipes that make fewer get longer
 SMALL_BATCH = 32  # and these batches, where images are few
@@ -24,7 +25,8 @@ TOO_LONG = 20  # times the budget: a part of so long a training says nothing
 FEWEST = 40  # images to learn from
 WHOLE = 0.3  # of what is left may go into seeing all images once with frozen backbones
 SLACK = 1.1  # validation after each epoch
-PATIENCE, START = 4.0, 10.0  # a training is ended after so many times its estimate, and seconds
+START = 10.0  # seconds that a training may take beside its estimate
+PATIENCE, PART = 1.5, 0.2  # times its estimate, or this part of what is left, if that is more
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ class Record:
         return value if math.isfinite(value) else -math.inf
 
 
+NOTHING = Record("", 0, "done")
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a person asks of the model."""
@@ -92,6 +97,11 @@ class Limits:
         if ms > self.ms:
             return f"it takes {ms:.2g} ms for an image, more than {self.ms:g}"
         return f"it has {mb:.3g} MB, more than {self.mb:g}" if mb > self.mb else ""
+
+
+def limit(estimate: float, left: float) -> float:
+    """Seconds after which a training is ended: estimates are rough, and the budget is not."""
+    return min(left, max(PATIENCE * estimate, PART * left) + START)
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,9 @@ class Race:
         # The other recipes of a model that fails need the same weights, say, or hang as well.
         like = [c.name for c in self.candidates if c.model == candidate.model and not own]
         every = own + [record for name in like for record in self.of(name, 0)]
-        return next((record.why for record in every if record.state != "done"), "")
+        over = [r for r in every if r.state == "failed" or (r.state == "late" and not r.rung)]
+        late = [r for r in own if r.state == "late"]
+        return (over or late[TRIES - 1 :] or [NOTHING])[0].why
 
     def best(self, candidate: Candidate) -> Record | None:
         """Its best training; the measuring is not one."""
@@ -142,23 +154,36 @@ class Race:
                 settings["lr"] = recipe.lr * size / recipe.batch_size
         return epochs, settings
 
-    def seconds(self, candidate: Candidate, learn: int, epochs: int) -> float:
-        """What a training takes, from what was measured and from the last training."""
+    def seconds(self, candidate: Candidate, learn: int, epochs: int, fresh: bool = False) -> float:
+        """What a training takes, from what was measured and from the last training.
+
+        fresh: on a machine that keeps no features of these images.
+        """
         first = self.of(candidate.name, 0)[0].found
-        last = [r for r in self.of(candidate.name) if r.rung and r.state == "done"]
-        step = SLACK * (last[-1].found if last else first)["step"]
+        last = [r for r in self.of(candidate.name) if r.rung]
+        step = SLACK * (last[-1].found if last and last[-1].found else first)["step"]
+        # What a frozen backbone says of all images is kept, for all recipes of its model.
+        once = 0.0 if self._seen(candidate) and not fresh else first["once"]
 
         def told(learn: int, epochs: int) -> float:
-            return float(first["fixed"] + learn * (first["once"] + epochs * step))
+            return float(first["fixed"] + learn * (once + epochs * step))
 
         if not last:
             return told(learn, epochs)
         ratio = last[-1].seconds / max(told(last[-1].learn, last[-1].epochs), 1e-3)
         return min(3.0, max(0.5, ratio)) * told(learn, epochs)
 
+    def _seen(self, candidate: Candidate) -> bool:
+        """Whether a training of its model had all images."""
+        like = {one.name for one in self.candidates if one.model == candidate.model}
+        return len(like) > 1 and any(
+            r.candidate in like and r.rung and r.state == "done" and r.learn == self.images
+            for r in self.records
+        )
+
     def plain_seconds(self, candidate: Candidate) -> float:
         """What a training with the recipe as it is takes, on all these images."""
-        return self.seconds(candidate, self.images, candidate.planned.epochs)
+        return self.seconds(candidate, self.images, candidate.planned.epochs, fresh=True)
 
     def fitting(self, candidate: Candidate, time: float) -> Plan | None:
         """As much of its training as fits into a time; None: not even a part of the images."""
@@ -167,8 +192,8 @@ class Race:
         if self.seconds(candidate, learn, epochs) > time:
             none, one = (self.seconds(candidate, learn, count) for count in (0, 1))
             epochs = min(whole, int((time - none) / max(one - none, 1e-9)))
-            if epochs < 1 or self._passes(candidate):
-                epochs = whole if self._passes(candidate) else 1
+            if epochs < 1 or self._heads(candidate):
+                epochs = whole if self._heads(candidate) else 1
                 nothing = self.seconds(candidate, 0, epochs)
                 each = (self.seconds(candidate, 1000, epochs) - nothing) / 1000
                 learn = min(self.images, int((time - nothing) / max(each, 1e-9)))
@@ -217,35 +242,52 @@ class Race:
             known = self.of(candidate.name, 0) or self.reason(candidate)
             if not known and f"{candidate.name}-0" not in running:
                 seen = {c.trainer for c in self.candidates if self.of(c.name, 0)}
-                limit = min(LONG, max(LONG / 3, self.budget / 20))
-                limit += LONG * (candidate.trainer not in seen)  # it imports what its like need
-                return Plan(candidate, 0, limit=min(limit, left))
+                most = min(LONG, max(LONG / 3, self.budget / 20))
+                most += LONG * (candidate.trainer not in seen)  # it imports what its like need
+                return Plan(candidate, 0, limit=min(most, left))
         return None
 
     def _train(
         self, rung: int, alive: int, waiting: Sequence[Candidate], left: float,
         running: Collection[str],
     ) -> Plan | None:  # fmt: skip
-        """The cheapest of those that wait in this rung, with its part of the rung's time."""
-        spent = sum(r.seconds for r in self.records if r.rung == rung) / self.workers
-        rungs = 1 + max(0, math.ceil(math.log(max(alive, 1), KEPT) - 1e-9) - 1)
+        """The cheapest of those that wait in this rung, with its part of the rung's time.
+
+        Heads on frozen backbones come first, and have a time of their own.
+        """
+        heads = {c.name for c in self.candidates if self.of(c.name, 0) and self._heads(c)}
+        ended = [r for r in self.records if r.rung == rung and r.candidate not in heads]
+        spent = sum(r.seconds for r in ended) / self.workers
+        rungs = max(1, math.ceil(math.log(alive, KEPT) - 1e-9))
         time = max(0.0, (left + spent) / rungs - spent) * self.workers
-        each = time / (len(waiting) + len(running)) if waiting else 0.0
-        order = sorted(waiting, key=lambda c: self.seconds(c, self.images, self.whole(c)[0]))
-        passes = {c.model for c in waiting if self._passes(c)}
-        for candidate in order:
-            pass_ = WHOLE * left / len(passes) if candidate.model in passes else 0.0
-            plan = self.fitting(candidate, min(left, max(each, pass_)))
+        others = [c for c in waiting if c.name not in heads]
+        each = time / max(1, len(others) + len(running))
+
+        def first(candidate: Candidate) -> tuple[bool, float]:
+            seconds = self.seconds(candidate, self.images, self.whole(candidate)[0])
+            return candidate.name not in heads, seconds
+
+        begun = {c.model for c in self.candidates if self.of(c.name, rung)}
+        passes = {c.model for c in waiting if c.name in heads and not self._seen(c)} - begun
+        for candidate in sorted(waiting, key=first):
+            # Of each backbone the first recipe may take longer: what it computes serves them all.
+            whole = WHOLE * left / len(passes) if candidate.model in passes else 0.0
+            last = self.of(candidate.name)[-1]
+            if last.state == "late":  # the same once more: it goes on where it was ended
+                estimate = max(last.estimate, last.seconds)
+                return Plan(candidate, rung, last.learn, last.epochs, last.settings, last.share,
+                            estimate, limit(estimate, left))  # fmt: skip
+            around = 2 * self.seconds(candidate, 0, 0)  # or what surrounds a training is all of it
+            plan = self.fitting(candidate, min(left, max(each, whole, around)))
             before = max((r.share for r in self.of(candidate.name) if r.rung), default=0.0)
             if plan is None or plan.share < min(1.0, MORE * before):
                 continue
-            limit = min(left, PATIENCE * plan.estimate + START)
-            return replace(self._shared(plan), rung=rung, limit=limit)
+            return replace(self._shared(plan), rung=rung, limit=limit(plan.estimate, left))
         return None
 
     def _shared(self, plan: Plan) -> Plan:
         """With the images that its backbone has seen already, where those are not all."""
-        if plan.learn == self.images or not self._passes(plan.candidate):
+        if plan.learn == self.images or not self._heads(plan.candidate):
             return plan
         like = [c.name for c in self.candidates if c.model == plan.candidate.model]
         seen = [r.learn for name in like for r in self.of(name) if r.rung and r.state == "done"]
@@ -255,18 +297,24 @@ class Race:
         return replace(plan, learn=learn, share=plan.share * learn / plan.learn)
 
     def _complete(self, candidate: Candidate) -> bool:
-        """Whether it has had its whole training, or failed."""
-        return any(r.rung and (r.share >= 1 or r.state != "done") for r in self.of(candidate.name))
+        """Whether it has had its whole training, or fails."""
+        trained = [r for r in self.of(candidate.name) if r.rung]
+        late = [r for r in trained if r.state == "late"]
+        whole = any(r.share >= 1 and r.state == "done" for r in trained)
+        return whole or len(late) >= TRIES or any(r.state == "failed" for r in trained)
 
     def _going_on(self, alive: Sequence[Candidate]) -> list[Candidate]:
-        """The best third of those that are not complete; one, in the end."""
-        more = [
-            (record.score, c) for c in alive if not self._complete(c) and (record := self.best(c))
-        ]
+        """The best third of those that are not complete; one, in the end. And those that nobody can
+        judge yet, because their training was ended: what it computed is kept."""
+        open_ = [c for c in alive if not self._complete(c)]
+        more = [(record.score, c) for c in open_ if (record := self.best(c))]
         more.sort(key=lambda pair: -pair[0])
-        return [c for _, c in more[: math.ceil(len(more) / KEPT)]]
+        ended = [c for c in open_ if not self.best(c) and self.of(c.name)[-1].state == "late"]
+        return [c for _, c in more[: math.ceil(len(more) / KEPT)]] + ended
 
-    def _passes(self, candidate: Candidate) -> bool:
+    def _heads(self, candidate: Candidate) -> bool:
         """Whether its time goes into seeing each image once, as that of a frozen backbone."""
         found = self.of(candidate.name, 0)[0].found
+        if not found:  # it cannot even be measured
+            return False
         return bool(found["once"] > self.whole(candidate)[0] * found["step"])

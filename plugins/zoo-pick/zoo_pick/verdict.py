@@ -46,7 +46,7 @@ def minutes(race: Race, record: Record) -> float:
     """Of the recommended training: on all images, those that judge too."""
     candidate = named(race, record.candidate)
     images = race.images + record.found["judges"]
-    return race.seconds(candidate, images, record.epochs) / 60
+    return race.seconds(candidate, images, record.epochs, fresh=True) / 60
 
 
 def named(race: Race, name: str) -> Candidate:

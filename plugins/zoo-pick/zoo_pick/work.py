@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +28,7 @@ from zoo import kit
 GRACE = 2.0  # seconds that a process has to save what it has
 FEW, MOST = 16, 2048  # images of the two trainings that measure a member
 AIM = 1.5  # seconds that the second one takes, about
-FIXED = 2.0  # seconds that surround a training, where imports hide how many
+FIXED = 2.0  # seconds at most that surround a training, where imports hide how many
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,11 @@ class Told:
 def work(given: Given, arrays: Any, report: Any) -> Told:
     """What an engine runs."""
     started = time.monotonic()
-    state, found = _hand().ask(given, given.limit)
+    if given.folder.parents[1].is_dir():
+        state, found = _hand().ask(given, given.limit)
+    else:  # another machine
+        with kit.temporary_folder() as folder:
+            state, found = _hand().ask(replace(given, folder=folder / "run"), given.limit)
     seconds = time.monotonic() - started
     if state == "done":
         return Told("done", "", seconds, found)
@@ -82,7 +86,7 @@ class Hand:
         try:
             pickle.dump(given, process.stdin)  # type: ignore[arg-type]
             process.stdin.flush()  # type: ignore[union-attr]
-            answer = self._answers.get(timeout=max(0.1, limit))
+            answer: tuple[str, Any] | None = self._answers.get(timeout=max(0.1, limit))
         except queue.Empty:
             self.end()
             return "late", f"it did not end within {limit:.0f} s"
@@ -191,18 +195,21 @@ def measured(given: Given) -> dict[str, Any]:
     """
     few = min(FEW, given.total)
     first = _attempt(given, given.folder / "first", few, FEW // 4, 1)
-    pace = first["step"] + first["ms"] / 4000
-    more = min(MOST, given.total, int(AIM / pace))
+    passes = "backbone" in zoo.info(given.model).capabilities
+
+    def seen(found: Mapping[str, Any]) -> float:
+        """Seconds for each image, by what it takes to predict one: judges are a quarter."""
+        return float(found["ms"]) / 1000 * (passes + 1 / 4)
+
+    more = min(MOST, given.total, int(AIM / (first["step"] + seen(first))))
     if more < 2 * few:  # a slow one, or hardly an image: the first has to do
-        passes = "backbone" in zoo.info(given.model).capabilities
-        once = (passes + 1 / 4) * first["ms"] / 1000
-        fixed = first["seconds"] - few * (once + first["step"])
-        return first | {"fixed": min(max(0.0, fixed), FIXED), "once": once}
+        fixed = first["seconds"] - few * (seen(first) + first["step"])
+        return first | {"fixed": min(max(0.0, fixed), FIXED), "once": seen(first)}
     judges = max(1, min(given.judges, more // 4))
     second = _attempt(given, given.folder / "second", more, judges, 1)
-    gone = (second["seconds"] - first["seconds"]) / (more - few)
     step = min(first["step"], second["step"])  # whatever else the machine did just then
-    once = max(0.0, gone - step)
+    gone = (second["seconds"] - first["seconds"]) / (more - few)  # too little after imports
+    once = max(gone - step, seen(second))
     fixed = max(0.0, second["seconds"] - more * (once + step))
     return second | {"fixed": fixed, "once": once, "step": step}
 
@@ -214,7 +221,6 @@ def _attempt(given: Given, folder: Path, learn: int, judge: int, epochs: int) ->
         epochs=epochs, learn=learn, judge=judge, device=given.device,
     )  # fmt: skip
     seconds = time.monotonic() - started
-    run.model_file.unlink(missing_ok=True)  # nobody uses it, and twenty of them take room
     document, recipe = done.document, done.document["recipe"]
     result, images = document["result"], document["dataset"]["train"]
     known = ((name, done.figures.get(name)) for name in ("accuracy", "loss"))

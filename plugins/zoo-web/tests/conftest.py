@@ -1,11 +1,12 @@
-"""A small trained model and its site, which several tests look at."""
+"""A small trained model and its site, which several tests look at; and a browser."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from fixtures.chromium import browser
 from PIL import Image
 
 import zoo
@@ -43,3 +44,22 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         run = zoo.train("lenet_numpy", data, runs=folder / "runs", quiet=True, **how).path
         zoo.gallery([str(run)], folder / "site")
         yield Made(run, folder / "site", cache, folder / "images", NAMES)
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def page(chrome: Any) -> Iterator[Any]:
+    """A page that records what it asks for and what goes wrong."""
+    context = chrome.new_context()
+    found = context.new_page()
+    found.asked, found.wrong = [], []
+    found.on("request", lambda request: found.asked.append(request.url))
+    found.on("pageerror", lambda error: found.wrong.append(str(error)))
+    found.on("console", lambda line: line.type == "error" and found.wrong.append(line.text))
+    yield found
+    context.close()

@@ -5,45 +5,23 @@ import json
 import shutil
 import tarfile
 import zipfile
-from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from fixtures.html import TAGS, Page
 from support import ROOT, build_wheels
+from testing.mistakes import importable, install
 from zoo_web import computed, gallery, measured, plots, vendoring
 
 import zoo
 from zoo import kit
 
-TAGS = {  # all that our templates write
-    *("html", "head", "meta", "title", "link", "body", "a", "header", "nav", "main", "footer"),
-    *("script", "section", "h1", "h2", "h3", "p", "ul", "li", "div", "span", "b", "code", "pre"),
-    *("table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "fieldset"),
-    *("legend", "label", "input", "select", "option", "button"),
-    *("svg", "g", "line", "text", "circle", "image", "polyline"),
-}
-
-
-class Page(HTMLParser):
-    """The tags, links and text of a page."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.tags, self.ids, self.links, self.shown, self.attributes = set(), set(), [], "", set()
-        self.feed(path.read_text("utf-8"))
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        for name, value in attrs:
-            self.attributes.add(name)
-            if name == "id":
-                self.ids.add(value)
-            if name in ("href", "src"):
-                self.links.append(value)
-
-    def handle_data(self, data):
-        self.shown += data
+CARRIES = """
+@zoo.hookimpl
+def zoo_manifests():
+    return ["zoo_knn:weights.json"]
+"""
 
 
 def pages_of(site):
@@ -176,6 +154,26 @@ def test_a_part_that_fails_is_told_on_the_page_and_tried_again(made, tmp_path, m
     assert "box" in page.ids or vendoring.missing()
 
 
+def test_the_plugin_of_a_stranger_gets_its_page(tmp_path, monkeypatch):
+    """Neither torch nor ONNX knows the nearest neighbours of docs/examples."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    package = (
+        tmp_path / "site" / f"zoo_{install(ROOT / 'docs/examples/zoo-knn', tmp_path / 'site')}"
+    )
+    with (package / "plugin.py").open("a") as file:
+        file.write(CARRIES)
+    with importable(tmp_path / "site"):
+        data = {"train_size": 60, "test_size": 30, "image_size": 16, "channels": 1}
+        run = zoo.train("knn", "synthetic", runs=tmp_path / "runs", data=data, quiet=True)
+        zoo.publish(run.path, to=f"package:{package}", license="mit")
+        assert "knn.synthetic" in [one.title for one in gallery.subjects()]
+        done = zoo.gallery(["knn.synthetic"], tmp_path / "out")
+    assert set(done["problems"]["knn.synthetic"]) == {"onnx"} and done["compute"] == []
+    page = Page(tmp_path / "out" / "models" / "knn.synthetic.html")
+    assert "does not say how its models become ONNX" in page.shown and "box" not in page.ids
+    assert {"figures", "classes", "confusion", "explained", "card"} <= page.ids
+
+
 def test_a_folder_with_something_else_is_refused_and_left_alone(made, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
@@ -192,20 +190,6 @@ def test_without_onnxruntime_the_site_says_what_is_missing(made, tmp_path, monke
     for page in pages_of(tmp_path / "site").values():
         assert "Install npm" in page.shown
         assert "box" not in page.ids
-
-
-def test_curves_of_a_run_are_drawn():
-    rows = [
-        {"epoch": epoch, "train_loss": 2 / epoch, "test_accuracy": 1 - 1 / epoch, "lr": 0.1}
-        for epoch in range(1, 6)
-    ]
-    loss, accuracy = plots.curves(rows)
-    assert (loss.metric, accuracy.metric) == ("loss", "accuracy")
-    assert [line.split for line in loss.lines] == ["train"]
-    places = [float(pair.split(",")[1]) for pair in loss.lines[0].points.split()]
-    assert places == sorted(places)  # a loss that falls goes down the page
-    assert accuracy.words == "accuracy by epoch; in the end test 80 %"
-    assert plots.curves(rows[:1]) == []  # one point is no line
 
 
 def test_labels_in_a_plot_do_not_cover_each_other():

@@ -1,5 +1,7 @@
 """zoo serve answers as zoo predict does, refuses with a sentence, and ends when it is asked to."""
 
+import base64
+import io
 import json
 import signal
 import socket
@@ -10,9 +12,12 @@ import threading
 import zlib
 
 import click
+import numpy as np
 import pytest
 from fixtures.serving import MODEL, Client, image_file, said, serving
+from PIL import Image
 from zoo_web.server.command import serve_command
+from zoo_web.server.run import listening
 
 import zoo
 
@@ -71,6 +76,21 @@ def test_json_and_forms_are_answered_as_zoo_predict_answers(server):
     told = form.document["predictions"]
     assert [one["image"] for one in told] == ["cat.png", "dog.png"]
     assert all(same(one, image, top=1) for one, image in zip(told, images[:2], strict=True))
+
+
+def test_an_answer_has_the_image_as_the_network_sees_it_if_asked(server):
+    """A grey image of the network's size is seen as it is."""
+    pixels = np.random.default_rng(0).integers(0, 256, (28, 28), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    form = server.post_form(("image", "a.png", file.getvalue()), ("seen", None, b"true"))
+    coded = base64.b64encode(file.getvalue()).decode()
+    for answer in (form, server.post_json({"images": [coded], "seen": True})):
+        (found,) = answer.document["predictions"]
+        seen = np.asarray(Image.open(io.BytesIO(base64.b64decode(found["seen"]))))
+        assert np.array_equal(seen, pixels)
+    (found,) = server.post_images(file.getvalue()).document["predictions"]
+    assert "seen" not in found
 
 
 def test_requests_that_wait_together_get_their_own_answers(server):
@@ -243,6 +263,12 @@ def test_what_cannot_be_served_is_one_sentence(options, words, tmp_path, monkeyp
         given = [MODEL, *(option.replace("TAKEN", port) for option in options)]
         with pytest.raises((zoo.UsageError, click.UsageError), match=words):
             serve_command.main(given, standalone_mode=False)
+
+
+def test_answers_are_sent_without_waiting_for_more_to_send():
+    """asyncio turns Nagle's algorithm off, which costs 40 ms, only for sockets of TCP."""
+    with listening("127.0.0.1", 0) as made:
+        assert made.proto == socket.IPPROTO_TCP
 
 
 def test_a_model_that_answers_nothing_is_one_sentence():

@@ -31,9 +31,4 @@ def gallery_command(references: tuple[str, ...], out: Path, runs: Path | None) -
     made = gallery(references, out, runs=runs)
     lines = [f"{len(made['models'])} models, {kit.size(made['bytes'])}: {made['start']}"]
     lines.append(f"Look: python -m http.server --bind 127.0.0.1 --directory {out}")
-    remarks = [
-        f"{title}: {problem}"
-        for title, all_ in made["problems"].items()
-        for problem in all_.values()
-    ]
-    return kit.Answer(made, "\n".join(lines), remarks=remarks, brief=made["path"])
+    return kit.Answer(made, "\n".join(lines), brief=made["path"])

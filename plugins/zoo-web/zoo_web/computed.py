@@ -43,9 +43,12 @@ def compute(subject: Subject, only: list[str] | None = None) -> Computed:
         except zoo.Interrupted:
             raise
         except Exception as error:  # of a stranger's model too: its page says so
-            found.parts[name] = None
-            found.problems[name] = kit.describe(error)
-            kit.warn(f"{subject.title}: {WORDS[name]} failed: {kit.describe(error)}")
+            why = kit.describe(error)
+            if isinstance(error, zoo.ZooError):  # a sentence already
+                why = " ".join(str(error).split())
+            if why not in found.problems.values():
+                kit.warn(f"{subject.title}: {WORDS[name]} failed: {why}")
+            found.parts[name], found.problems[name] = None, why
     return found
 
 

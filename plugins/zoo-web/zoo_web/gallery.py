@@ -16,7 +16,7 @@ from zoo_web.start_page import start_page
 from zoo_web.subjects import Subject, subjects
 
 MARK = "gallery.json"  # what says that a folder is a gallery, and may be replaced
-SCRIPTS = ("gallery.js", "box.js", "onnx.js", "tables.js")
+SCRIPTS = ("gallery.js", "box.js", "onnx.js", "tables.js", "charts.js")
 
 
 def gallery(
@@ -34,20 +34,29 @@ def gallery(
     out = Path(out)
     if out.exists() and not (out / MARK).exists() and (out.is_file() or any(out.iterdir())):
         raise zoo.UsageError(f"{out} holds something else than a gallery", "name another folder")
+    wrong = f"{out} could not be written"
+    with kit.os_errors(wrong):
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with kit.temporary_folder(out):  # said now, not after minutes of measuring
+            pass
+    with kit.os_errors("the cache could not be written", hint="ZOO_CACHE names another folder"):
+        kit.cache_dir("web").mkdir(parents=True, exist_ok=True)
     missing = vendoring.missing()
     if missing:
         kit.warn(f"the models of this site will not compute: {why_missing()}")
     shown = subjects(references, Path(runs) if runs else None)
     if not shown:
         raise zoo.ZooError("nothing is trained", "zoo train MODEL trains one")
-    known = [(one, compute(one)) for one in shown]
-    with kit.os_errors(f"{out} could not be written"):
-        out.absolute().parent.mkdir(parents=True, exist_ok=True)
-        with kit.temporary_folder(out) as folder:
-            site = folder / "site"
-            site.mkdir()
-            write(site, known, why_missing() if missing else "")
-            replace(out, site, folder / "old")
+    try:
+        known = [(one, compute(one)) for one in shown]
+    except KeyboardInterrupt:
+        kit.say("The same command goes on from here")
+        raise
+    with kit.os_errors(wrong), kit.temporary_folder(out) as folder:
+        site = folder / "site"
+        site.mkdir()
+        write(site, known, why_missing() if missing else "")
+        replace(out, site, folder / "old")
     sizes = [path.stat().st_size for path in out.rglob("*") if path.is_file()]
     return {
         "path": str(out),

@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import zoo
 from zoo import kit
 from zoo_web import plots, vendoring
+from zoo_web.charts import curve_charts
 from zoo_web.computed import Computed
-from zoo_web.pages import page
+from zoo_web.pages import page, percent
 from zoo_web.subjects import Subject
+from zoo_web.tables import Cell, Table, table
 
+UNITS = {"accuracy": "%"}
 MOST_CLASSES = 100  # whose matrix is shown
 LEGIBLE = 20  # classes whose counts can be read in it
 MOST_TOLD = 20  # names of classes on the card
@@ -31,7 +33,7 @@ def model_page(one: Subject, made: Computed, missing: str) -> str:
         scripts=["gallery.js"],
         summary=one.entry.summary,
         facts=facts(one, made),
-        problems=[f"A part of this page is missing: {told}" for told in made.problems.values()],
+        problems=list(dict.fromkeys(made.problems.values())),
         dataset=one.dataset,
         folder=folder,
         files=dict.fromkeys(("measured", "explained"), folder),
@@ -40,10 +42,11 @@ def model_page(one: Subject, made: Computed, missing: str) -> str:
         runtime=None if missing else runtime("../"),
         walk=walk(made.parts.get("walk")),
         measured=measured,
-        figures=figures(measured),
+        figures=measured and figures(measured),
+        classes=measured and classes(measured),
         matrix=matrix(measured),
         explained=made.parts.get("explained"),
-        curves=plots.curves(one.curves),
+        curves=curve_charts([("", kit.curves_of(one.curves))], UNITS, kit.label),
         training=training(one),
         use=use(one),
         card=card(one),
@@ -108,26 +111,28 @@ def facts(one: Subject, made: Computed) -> list[str]:
     return told
 
 
-def figures(measured: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    if not measured:
-        return []
+def figures(measured: Mapping[str, Any]) -> Table:
     rows = []
     for name, value in measured["figures"].items():
-        ends, text = measured["intervals"].get(name), figure(name, value)
-        interval = " to ".join(figure(name, end).removesuffix(" %") for end in ends or ())
-        rows.append({"label": label(name), "value": text, "interval": interval})
-    return rows
+        ends = kit.interval_text(name, measured["intervals"].get(name))
+        rows.append((kit.label(name), Cell(kit.figure(name, value)), Cell(ends or "")))
+    return table(("figure", "#value", "#interval"), rows)
 
 
-def label(name: str) -> str:
-    """`test_top5` as people read it."""
-    return name.replace("top5", "top-5_accuracy").replace("_", " ")
-
-
-def figure(name: str, value: float) -> str:
-    """The value of a figure, in percent where that is its unit."""
-    known = zoo.ClassAnswers.figures.get(name.removeprefix("test_"))
-    return f"{100 * value:.2f} %" if known and known.unit == "%" else f"{value:.4f}"
+def classes(measured: Mapping[str, Any]) -> Table:
+    titles = ["class", "#images", "#found", "#95 % interval", "#right where said", "#95 % interval"]
+    rows = []
+    for one in measured["classes"]:
+        row = [one["name"], one["images"]]
+        for figure in ("recall", "precision"):
+            if known := one.get(figure):
+                value, low, high = known
+                spread = f"{100 * low:.1f} to {100 * high:.1f}"
+                row += [Cell(percent(value, 1), value), Cell(spread, low)]
+            else:
+                row += [Cell(""), Cell("")]
+        rows.append(row)
+    return table(titles, rows)
 
 
 def matrix(measured: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -199,7 +204,7 @@ def card(one: Subject) -> list[tuple[str, str]]:
     result = one.training.get("recipe_name")
     options = ", ".join(f"{name} {value}" for name, value in place.config.items())
     recipe = ", ".join(f"{n} {shown(v)}" for n, v in one.recipe.items() if told(n, v))
-    published = ", ".join(f"{label(n)} {figure(n, v)}" for n, v in place.metrics.items())
+    published = ", ".join(f"{kit.label(n)} {kit.figure(n, v)}" for n, v in place.metrics.items())
     rows = [
         ("model", place.model),
         ("package", f"{provider.distribution} {provider.version}" if provider else ""),

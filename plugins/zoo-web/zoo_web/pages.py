@@ -51,21 +51,19 @@ def page(
     root: str = "",
     inline: bool = False,
     scripts: Sequence[str] = (),
-    styles: Sequence[str] = (),
     **values: Any,
 ) -> str:
     """A whole page as HTML.
 
     template: a file of templates/, which extends base.html. root: the way from the page to the
     top of its site, "" or "../". scripts: modules of static/ that the page runs; where the page is
-    one file they are inside, and import nothing. styles: more sheets inside a page that is one
-    file. values: what the template shows, all escaped; give data to a script with
-    `{{ values | tojson }}` in a <script type="application/json">.
+    one file they are inside, and import nothing. values: what the template shows, all escaped;
+    give data to a script with `{{ values | tojson }}` in a <script type="application/json">.
     """
     inside = {"style": "", "scripts": [""]}
     policy = dict(POLICY)
     if inline:
-        style = "".join(map(static, ("style.css", *styles)))
+        style = static("style.css")
         code = [static(name) for name in scripts]
         policy["script-src"] = " ".join(map(_allowed, code)) or "'none'"
         policy["style-src"] = _allowed(style)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 40
 LETTER, LINE = 6.3, 13  # of a label, in the units of the plot
-SPLITS = ("train", "validation", "test")
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
@@ -166,71 +164,3 @@ def minutes(value: float) -> str:
 
 def milliseconds(value: float) -> str:
     return f"{value:.3g} ms"
-
-
-@dataclass(frozen=True)
-class Line:
-    split: str
-    points: str  # as SVG has them
-    last: str
-
-
-@dataclass(frozen=True)
-class Curves:
-    metric: str
-    lines: Sequence[Line]
-    across: Sequence[Tick]
-    up: Sequence[Tick]
-    words: str
-    width: int = WIDTH
-    height: int = HEIGHT
-    left: int = LEFT
-    right: int = WIDTH - RIGHT
-    top: int = TOP
-    bottom: int = HEIGHT - BOTTOM
-
-
-def curves(epochs: Iterable[Mapping[str, Any]]) -> list[Curves]:
-    """Loss and accuracy by epoch, of whatever splits metrics.jsonl has."""
-    rows, found = list(epochs), []
-    for metric in ("loss", "accuracy"):
-        lines = {}
-        for split in SPLITS:
-            name = f"{split}_{metric}"
-            given = [(row.get("epoch"), row.get(name)) for row in rows]
-            drawn = [(e, v) for e, v in given if _number(e) and _number(v)]
-            if len(drawn) > 1:
-                lines[split] = drawn
-        if lines:
-            found.append(_curves(metric, lines))
-    return found
-
-
-def _curves(metric: str, lines: Mapping[str, list[tuple[Any, Any]]]) -> Curves:
-    epochs = [e for line in lines.values() for e, _ in line]
-    values = [v for line in lines.values() for _, v in line]
-    low, high = _room(min(values), max(values), 0.05, 1e-3)
-    first, last = min(epochs), max(*epochs, min(epochs) + 1)
-
-    def x(epoch: float) -> float:
-        share: float = (epoch - first) / (last - first)
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * share, 1)
-
-    def y(value: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low), 1)
-
-    def text(value: float) -> str:
-        return f"{100 * value:.4g} %" if metric == "accuracy" else f"{value:.4g}"
-
-    drawn = [
-        Line(split, " ".join(f"{x(e)},{y(v)}" for e, v in line), text(line[-1][1]))
-        for split, line in lines.items()
-    ]
-    words = ", ".join(f"{line.split} {line.last}" for line in drawn)
-    across = [Tick(x(e), f"{e:g}") for e in even(first, last) if e == int(e)]
-    up = [Tick(y(v), text(v)) for v in even(low, high)]
-    return Curves(metric, drawn, across, up, f"{metric} by epoch; in the end {words}")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

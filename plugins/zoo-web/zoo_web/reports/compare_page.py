@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from zoo import kit
-from zoo_web.reports.charts import Chart, Series, curve_charts
-from zoo_web.reports.tables import table
+from zoo_web.charts import Chart, Series, curve_charts
+from zoo_web.tables import table
 
 
 def compare_values(compared: Any) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import numpy as np
 
 import zoo
 from zoo import kit
+from zoo_web.charts import Chart, Series, curve_charts
 from zoo_web.model_page import matrix
 from zoo_web.pages import percent
-from zoo_web.reports.charts import Chart, Series, curve_charts
 from zoo_web.reports.images import SMALL, embedded, picture
-from zoo_web.reports.tables import Cell, Table, table
+from zoo_web.tables import Cell, Table, table
 
 SHOWN = 32  # images of a section
 MOST_LEFT_OUT = 100  # lines

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo import kit
-from zoo_web.reports.charts import Chart, Series, curve_charts
-from zoo_web.reports.tables import table
+from zoo_web.charts import Chart, Series, curve_charts
+from zoo_web.tables import table
 
 
 def search_values(facts: kit.SearchFacts) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from zoo_web.reports.compare_page import compare_values
 from zoo_web.reports.run_page import run_values
 from zoo_web.reports.search_page import search_values
 
-SCRIPTS, STYLES = ("tables.js", "report.js"), ("report.css",)
+SCRIPTS = ("tables.js", "charts.js")
 
 
 def report_html(run: str | Path, output: str | Path, *, runs: Path | None = None) -> Path:
@@ -38,7 +38,7 @@ def written(output: str | Path, template: str, values: dict[str, Any]) -> Path:
     path = Path(output)
     if path.suffix not in (".html", ".htm"):
         raise zoo.UsageError(f"{path} must end in .html")
-    made = page(template, inline=True, scripts=SCRIPTS, styles=STYLES, **values)
+    made = page(template, inline=True, scripts=SCRIPTS, **values)
     with kit.os_errors(f"{path} could not be written"), kit.atomic_write(path) as temporary:
         temporary.write_text(made, encoding="utf-8")
     return path

@@ -37,7 +37,7 @@ class Service:
     ) -> None:
         self.asked, self.title, self.batches, self.limits = asked, title, batches, limits
         self.token = token  # whether there is one
-        self.receiver, self.reader = Receiver(limits), Reader(asked.read, limits)
+        self.receiver, self.reader = Receiver(limits), Reader(asked, limits)
         self.pool = ThreadPoolExecutor(THREADS, "zoo serve decodes")
         self.under_way = self.served = 0
         self.stopping = False
@@ -96,7 +96,8 @@ class Service:
                 found.append({"image": one.name, "error": str(row)})
             else:
                 answer, words = self.asked.said(row, top)
-                found.append({"image": one.name, **answer, "words": words})
+                seen = {"seen": one.seen} if one.seen else {}
+                found.append({"image": one.name, **answer, "words": words, **seen})
         if all("error" in one for one in found):
             raise Refused(500, found[0]["error"])
         return found

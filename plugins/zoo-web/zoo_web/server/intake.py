@@ -6,9 +6,10 @@ the header of an image is checked before it is decoded.
 
 from __future__ import annotations
 
+import base64
 import io
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from PIL import Image
 from python_multipart import create_form_parser
 
 import zoo
@@ -35,14 +37,17 @@ class Body(msgspec.Struct, forbid_unknown_fields=True):
 
     images: list[bytes]
     top: int = TOP
+    seen: bool = False
 
 
 @dataclass
 class Given:
-    """What a request asks: its images, each with a name, and how many classes of each."""
+    """What a request asks: its images, each with a name, how many classes of each, and whether the
+    answer shows them as the network sees them."""
 
     images: list[tuple[str, bytes]]
-    top: int
+    top: int = TOP
+    seen: bool = False
 
 
 @dataclass
@@ -52,6 +57,7 @@ class Read:
     name: str
     stored: np.ndarray | None
     reason: str = ""
+    seen: str = ""  # base64 of a PNG
 
 
 class Receiver:
@@ -104,18 +110,22 @@ def parse_json(body: bytes | bytearray) -> Given:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         hint = '{"images": ["BASE64", ...], "top": 3}'
         raise Refused(400, f"the JSON cannot be used: {kit.describe(error)[:200]}", hint) from None
-    return Given([(f"image {n}", image) for n, image in enumerate(asked.images, 1)], asked.top)
+    named = [(f"image {n}", image) for n, image in enumerate(asked.images, 1)]
+    return Given(named, asked.top, asked.seen)
 
 
 def parse_form(kind: str, body: bytes | bytearray, limits: Limits) -> Given:
-    given, texts = Given([], TOP), 0
+    given, texts = Given([]), set[bytes]()
 
     def on_field(field: Any) -> None:
-        nonlocal texts
-        texts += 1
-        if field.field_name != b"top" or texts > 1:
-            raise Refused(400, "a form has files called image, and one field called top")
+        name = field.field_name
+        if name not in (b"top", b"seen") or name in texts:
+            raise Refused(400, "a form has files called image, and the fields top and seen, once")
+        texts.add(name)
         text = (field.value or b"").decode("ascii", "replace")
+        if name == b"seen":
+            given.seen = text == "true"
+            return
         if not text.isdigit() or len(text) > 9:
             raise Refused(400, "top must be a whole number")
         given.top = int(text)
@@ -153,8 +163,8 @@ def parse_form(kind: str, body: bytes | bytearray, limits: Limits) -> Given:
 class Reader:
     """Decodes images exactly as `zoo predict` does; used by several threads."""
 
-    def __init__(self, read: Callable[[Any], np.ndarray], limits: Limits) -> None:
-        self._read, self._limits = read, limits
+    def __init__(self, asked: kit.Answering, limits: Limits) -> None:
+        self._asked, self._limits = asked, limits
         self._large = Lock()
 
     def read(self, kind: str, body: bytearray, until: float) -> tuple[list[Read], int]:
@@ -173,10 +183,20 @@ class Reader:
                     words = f"the images of a request may have {self._limits.pixels:,} pixels"
                     raise Refused(413, words, "make them smaller, or send several requests")
                 with self._large if size > LARGE else nullcontext():
-                    found.append(Read(name, self._read(_file(name, data))))
+                    stored = self._asked.read(_file(name, data))
+                found.append(Read(name, stored, seen=self._seen(stored) if given.seen else ""))
             except zoo.DataError as error:
                 found.append(Read(name, None, str(error)))
         return found, given.top
+
+    def _seen(self, stored: np.ndarray) -> str:
+        """The image as the network sees it: resized and cut, before it is normalised."""
+        preprocess = self._asked.model.zoo.preprocess
+        given = preprocess(stored, backend="numpy").transpose(1, 2, 0)
+        levels = 255 * (given * np.float32(preprocess.std) + np.float32(preprocess.mean))
+        image, file = np.clip(np.round(levels), 0, 255).astype(np.uint8), io.BytesIO()
+        Image.fromarray(image if image.shape[2] == 3 else image[:, :, 0]).save(file, "PNG")
+        return base64.b64encode(file.getvalue()).decode()
 
     def _size(self, name: str, data: bytes) -> int:
         """Pixels, by the header alone."""

@@ -30,14 +30,17 @@ def describe(title: str, targets: zoo.Targets, limits: Limits, token: bool) -> d
     )
     top = {"type": "integer", "minimum": 1, "default": TOP,
            "description": "How many classes of each image."}  # fmt: skip
+    seen = {"type": "boolean", "default": False,
+            "description": "Whether the answer has each image as the network sees it."}  # fmt: skip
+    more = {"top": top, "seen": seen}
     files = {"type": "array", "maxItems": limits.images, "minItems": 1}
     body = {
         "application/json": _object(
-            {"images": {**files, "items": {**text, "contentEncoding": "base64"}}, "top": top},
+            {"images": {**files, "items": {**text, "contentEncoding": "base64"}}, **more},
             ["images"],
         ),
         "multipart/form-data": _object(
-            {"image": {**files, "items": {**text, "format": "binary"}}, "top": top}, ["image"]
+            {"image": {**files, "items": {**text, "format": "binary"}}, **more}, ["image"]
         ),
     }
     refusal = _object({"error": text, "hint": text}, ["error"])
@@ -92,6 +95,8 @@ def _answers(targets: zoo.Targets) -> dict[str, Any]:
         said = {"numbers": {"type": "array", "items": _object(value | unit)}}
     words = {"words": {"type": "array", "items": {"type": "string"}}}
     image = {"image": {"type": "string"}, "error": {"type": "string"}}
+    seen = {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}
+    image["seen"] = seen
     every = {"type": "array", "items": _object(image | said | words, ["image"])}
     model = {"model": {"type": "string"}, "milliseconds": {"type": "number"}}
     return _object(model | {"predictions": every}, ["model", "predictions", "milliseconds"])

@@ -73,7 +73,7 @@ def _text(schema: dict[str, Any]) -> str:
     of = schema.get("items") or schema
     kind = of.get("contentEncoding") or of.get("format") or of.get("type", "text")
     words = f"list of {kind}" if "items" in schema else kind
-    return f"{words}, {schema['default']} if left out" if "default" in schema else words
+    return f"{words}, {json.dumps(schema['default'])} if left out" if "default" in schema else words
 
 
 def _example(schema: dict[str, Any]) -> Any:

@@ -128,15 +128,16 @@ class Server:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that takes connections already: they wait until the model is loaded."""
     what = f"{host}:{port} cannot be used"
-    hint = "--port 0 chooses a free port"
+    hint = "--port 0 chooses a free port, --host another address of this machine"
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise zoo.UsageError(f"{host} is not an address of this machine") from error
-    family, _, _, _, address = found[0]
+    # With its protocol: asyncio sets TCP_NODELAY only on a socket that says that it is TCP.
+    family, kind, protocol, _, address = found[0]
     if host == "localhost" and not is_loopback(str(address[0])):
         raise zoo.UsageError(f"localhost means {address[0]} here, which others can reach")
-    made = socket.socket(family, socket.SOCK_STREAM)
+    made = socket.socket(family, kind, protocol)
     with kit.os_errors(what, zoo.UsageError, hint), contextlib.ExitStack() as opened:
         opened.callback(made.close)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,8 @@
-// What the pages of the gallery do: the box and the walk; tables.js has the tables.
+// What the pages of the gallery do: the box and the walk.
 
 import { classifyBox } from "./box.js";
 import { onnxRunner } from "./onnx.js";
+import "./charts.js";
 import "./tables.js";
 
 const said = document.getElementById("models");

@@ -10,6 +10,7 @@ const runner = {
     const form = new FormData();
     form.append("image", new Blob([bytes]), "image");
     form.append("top", given.top);
+    form.append("seen", "true");
     const headers = token ? { authorization: `Bearer ${token.value.trim()}` } : {};
     let found;
     try {
@@ -27,10 +28,20 @@ const runner = {
       probabilities: classes.map((one) => one.probability),
       words: said.chosen ? said.words.slice(0, 1) : said.classes ? [] : said.words,
       milliseconds: found.milliseconds,
-      seen: null,
+      seen: await pixelsOf(said.seen),
     };
   },
 };
+
+// Of a PNG in base64.
+async function pixelsOf(coded) {
+  const bytes = Uint8Array.from(atob(coded), (letter) => letter.charCodeAt(0));
+  const bitmap = await createImageBitmap(new Blob([bytes]), { colorSpaceConversion: "none" });
+  const { width, height } = bitmap;
+  const context = new OffscreenCanvas(width, height).getContext("2d");
+  context.drawImage(bitmap, 0, 0);
+  return { width, height, pixels: context.getImageData(0, 0, width, height).data };
+}
 
 function sentence(text) {
   return text ? `${text[0].toUpperCase()}${text.slice(1)}. ` : "";

@@ -1,6 +1,6 @@
-"""Charts as SVG: drawn here, so that they are there without JavaScript; report.js reads them out.
+"""Charts as SVG: drawn here, so that they are there without JavaScript; charts.js reads them out.
 
-A chart carries its points as JSON. Colours are classes of report.css, which knows dark and light.
+A chart carries its points as JSON. Colours are classes of style.css, which knows dark and light.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _places(s: Series, across: Axis, up: Axis) -> list[tuple[float, float]]:
 
 
 def _told(chart: Chart, s: Series, across: Axis, up: Axis) -> dict[str, Any]:
-    """What report.js reads out: places, and a text for each."""
+    """What charts.js reads out: places, and a text for each."""
     points = []
     for n, (x, y) in enumerate(zip(s.xs, s.ys, strict=True)):
         if not (math.isfinite(x) and math.isfinite(y)):

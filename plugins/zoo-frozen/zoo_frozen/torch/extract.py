@@ -15,16 +15,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.features import FEATURE_DTYPES, FeatureFile, FeatureKey, Features
-from zoo_core.data.ops import open_ops
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.blocks import Writer
-from zoo_core.io.errors import DataError, Interrupted, TrainingError, os_errors
-from zoo_core.io.process import Interruption, keep_freed_memory
-from zoo_core.torch.backbones import FrozenModel
-from zoo_core.torch.learner import ROUNDS, wants_channels_last
-from zoo_core.train.display import Display
+from zoo import DataError, Dataset, Interrupted, Preprocess, Split, TrainingError
+from zoo.kit import (
+    FEATURE_DTYPES,
+    Display,
+    FeatureFile,
+    FeatureKey,
+    Features,
+    Interruption,
+    Writer,
+    keep_freed_memory,
+    open_ops,
+    os_errors,
+    wants_channels_last,
+)
+from zoo_frozen.torch.backbones import FrozenModel
 
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "plain": lambda images: images,
@@ -201,7 +206,7 @@ class Extractor:
 
     def paces(self, images: np.ndarray) -> Iterator[float]:
         """Seconds for these images, a few times."""
-        for _ in range(ROUNDS):
+        for _ in range(3):
             started = time.perf_counter()
             for _ in self(images):
                 pass

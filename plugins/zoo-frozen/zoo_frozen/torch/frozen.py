@@ -19,36 +19,58 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo_core.data.dataset import Dataset, Split
-from zoo_core.data.draws import Draws
-from zoo_core.data.features import FEATURE_DTYPES, Features, digest_of_tensors
-from zoo_core.data.loader import EVALUATION_BATCH, Batch, Loader
-from zoo_core.data.preprocess import Preprocess
-from zoo_core.io.console import say, typed
-from zoo_core.io.errors import Interrupted, OptionError, signal_of
-from zoo_core.spec.answers import CLASSES
-from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, Description, TensorSpec
-from zoo_core.spec.recipe import PRECISIONS, Recipe
-from zoo_core.spec.settings import flat, merge
-from zoo_core.torch import finetune
-from zoo_core.torch.backbones import (
+from zoo import (
+    Batch,
+    Dataset,
+    Description,
+    Draws,
+    Fitted,
+    Interrupted,
+    Job,
+    Loop,
+    ModelEntry,
+    OptionError,
+    Preprocess,
+    Recipe,
+    Split,
+)
+from zoo.kit import (
+    EVALUATION_BATCH,
+    FEATURE_DTYPES,
+    OPTIMIZERS,
+    PRECISIONS,
+    Display,
+    Features,
+    Loader,
+    TorchLearner,
+    TorchTrainer,
+    apart,
+    choose_device,
+    digest_of_tensors,
+    flat,
+    merge,
+    prefixed,
+    refuse,
+    say,
+    signal_of,
+    timed_steps,
+    to_arrays,
+    typed,
+    without_prefix,
+)
+from zoo_frozen.torch import finetune
+from zoo_frozen.torch.backbones import (
     BY_DIGEST,
     OPTION,
     BackboneWeights,
+    Config,
     FrozenModel,
+    Say,
+    TensorSpec,
     backbone_weights,
     digest_in,
 )
-from zoo_core.torch.extract import VIEWS, Extractor, Pass, batch_for
-from zoo_core.torch.learner import TorchLearner, choose_device, timed_steps, to_arrays
-from zoo_core.torch.task import OPTIMIZERS
-from zoo_core.torch.trainer import TorchTrainer
-from zoo_core.train.builder import apart
-from zoo_core.train.checkpoint import prefixed, without_prefix
-from zoo_core.train.display import Display
-from zoo_core.train.job import Fitted, Job, Say, refuse
-from zoo_core.train.loop import Loop
+from zoo_frozen.torch.extract import VIEWS, Extractor, Pass, batch_for
 
 # Of the pass: `task.dtype`, `task.batch`.
 OPTIONS = {"dtype": FEATURE_DTYPES[0], "batch": 0, **finetune.OPTIONS}
@@ -265,7 +287,7 @@ class FrozenTrainer(TorchTrainer):
         probe = solve(job.parts)
 
         def kept_head() -> Fitted:
-            if not whole.test or whole.targets.kind == CLASSES:
+            if not whole.test or whole.targets.kind == "classes":
                 return probe  # the validation images measure it, or decide its thresholds
             return solve((np.sort(np.concatenate(job.parts)), job.parts[1][:0]))
 

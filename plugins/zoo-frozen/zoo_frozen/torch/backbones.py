@@ -5,30 +5,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo_core.data.features import digest_of_tensors
-from zoo_core.io.errors import OptionError, WeightsError, ZooError
-from zoo_core.io.files import cache_dir, cache_root
-from zoo_core.io.tensors import write
-from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.framework import Config, TensorSpec
-from zoo_core.spec.recipe import DIGEST
-from zoo_core.spec.registry import qualified_name
-from zoo_core.train.job import Say
-from zoo_core.use.load import capability
-from zoo_core.weights.verify import read_tensors
+from zoo import ModelEntry, OptionError, WeightsError, ZooError
+from zoo.kit import (
+    cache_dir,
+    capability,
+    digest_of_tensors,
+    qualified_name,
+    read_tensors,
+    write_tensors,
+)
 
 HEADS = ("linear", "mlp")
+Config = Mapping[str, Any]
+TensorSpec = Mapping[str, Any]  # names to shapes and dtypes
+Say = Callable[[str], None]
 AT_ONCE = 16  # images; they may be large
 OPTION = "backbone_weights"
 BY_DIGEST = "sha256:"
+DIGEST = re.compile(r"[0-9a-f]{64}")
 MOST_TOKENS = 9  # before the patches: a class, registers
 MOST = 2  # backbones that a process keeps at hand: a search asks for the same one again and again
 
@@ -121,7 +124,7 @@ def backbone_weights(
     that the model's `backbone` capability knows. spec: what the backbone needs."""
     # A digest means the same everywhere; everything else depends on what is where.
     place = digest_in(config) or json.dumps(
-        [str(cache_root()), qualified_name(entry), config], sort_keys=True, default=str
+        [str(cache_dir("weights")), qualified_name(entry), config], sort_keys=True, default=str
     )
     if place not in _at_hand:
         found = _find(entry, config, spec, say)
@@ -154,7 +157,7 @@ def _find(entry: ModelEntry, config: Config, spec: TensorSpec, say: Say) -> Back
         )
     copy = folder / f"{found.digest}.safetensors"
     if asked and not copy.exists():  # the file may move; the trained model will ask for this copy
-        write(copy, found.tensors)
+        write_tensors(copy, found.tensors)
     return found
 
 

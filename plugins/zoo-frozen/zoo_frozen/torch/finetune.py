@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,34 +14,28 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import parametrize
 
-from zoo_core.data.dataset import Split
-from zoo_core.data.loader import Loader
-from zoo_core.io.console import duration
-from zoo_core.io.errors import OptionError
-from zoo_core.io.process import keep_freed_memory
-from zoo_core.runs.statistics import Z, paired
-from zoo_core.spec.answers import CLASS
-from zoo_core.spec.recipe import Recipe, number
-from zoo_core.torch.backbones import OPTION, FrozenModel
-from zoo_core.torch.extract import Extractor, batch_for
-from zoo_core.torch.learner import (
+from zoo import Fitted, Job, Loop, OptionError, Recipe, Split
+from zoo.kit import (
+    Loader,
+    Supervised,
     TorchLearner,
     best_of,
     choose_device,
-    fill,
+    duration,
+    fill_model,
+    keep_freed_memory,
+    paired,
     timed_steps,
     to_array,
     to_arrays,
 )
-from zoo_core.torch.task import Supervised
-from zoo_core.train.job import Fitted, Job
-from zoo_core.train.loop import Loop
+from zoo_frozen.torch.backbones import OPTION, FrozenModel
+from zoo_frozen.torch.extract import Extractor, batch_for
 
 AUTO, HEAD, LAST, ALL, LORA = "auto", "head", "last", "all", "lora"
 BATCH_STATS = ("frozen", "trained")
 MOST_RANK = 1024  # with more, nothing is narrow
 OPTIONS = {"finetune": AUTO, "layer_decay": 1.0, "batch_stats": BATCH_STATS[0]}
-RANGE = number(0, 1, above=True)
 # Of `auto`: few epochs, because each is a pass and more, and the passes that they may cost at most.
 EPOCHS, DEAREST = 2, 3.0
 JUDGES = 50  # validation images: fewer cannot tell whether fine-tuning helped
@@ -75,8 +70,9 @@ def asked_for(recipe: Recipe) -> Finetuning | None:
     if options["batch_stats"] not in BATCH_STATS:
         what = f"task.batch_stats cannot be {options['batch_stats']!r}"
         raise OptionError(what, f"it is {' or '.join(BATCH_STATS)}")
-    if not RANGE.holds(options["layer_decay"]):
-        raise OptionError(f"task.layer_decay must be {RANGE.words}")
+    decay = options["layer_decay"]
+    if type(decay) not in (int, float) or not 0 < decay <= 1:
+        raise OptionError("task.layer_decay must be a number above 0 and at most 1")
     if way == AUTO and "finetune" in recipe.task:
         return None
     if way in (AUTO, HEAD):
@@ -210,7 +206,7 @@ class Finetuner(TorchLearner):
     def write(self, part: Any, arrays: Mapping[str, np.ndarray]) -> None:
         if not isinstance(part, nn.Module):
             return super().write(part, arrays)
-        fill(part, arrays, strict=False)
+        fill_model(part, arrays, strict=False)
 
 
 def fit(
@@ -324,7 +320,7 @@ class Gain:
 
 def compare(task: Supervised, probe: np.ndarray, finetuned: np.ndarray, labels: np.ndarray) -> Gain:
     """Two sets of outputs (n, targets) for the same images."""
-    if task.targets.kind == CLASS:
+    if task.targets.kind == "class":
         before, after = ((given.argmax(1) == labels).astype(float) for given in (probe, finetuned))
         won, lost = int((after > before).sum()), int((before > after).sum())
         found = paired(won, lost, len(labels)).interval
@@ -334,5 +330,7 @@ def compare(task: Supervised, probe: np.ndarray, finetuned: np.ndarray, labels: 
               for o in (probe, finetuned)]  # fmt: skip
     gains = losses[0] - losses[1]
     spread = gains.std(ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else math.inf
-    low, high = (float(gains.mean() + side * Z * spread) for side in (-1, 1))
+    low, high = (
+        float(gains.mean() + side * NormalDist().inv_cdf(0.975) * spread) for side in (-1, 1)
+    )
     return Gain("loss", len(gains), float(losses[0].mean()), float(losses[1].mean()), (low, high))
