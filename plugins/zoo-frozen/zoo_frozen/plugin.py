@@ -19,15 +19,14 @@ IMAGENET = {
     "std": (0.229, 0.224, 0.225),
 }
 TENSORFLOW = {**IMAGENET, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
-# How the backbone learns, and its rate. The last third of a mobile network costs little, because
-# its maps are small; docs/results.md compares.
-LAST, MOBILE = ("last:2", 1e-4), ("last:6", 5e-4)
 
 
 def recipes(
-    preprocess: Mapping[str, Any], tuned: tuple[str, float] = LAST, **paper: Any
+    preprocess: Mapping[str, Any], tuned: tuple[str, float] = ("last:2", 1e-4), **paper: Any
 ) -> dict[str, zoo.Recipe]:
-    """`paper`, where there is one, is the published way: Adam and batches of 128."""
+    """tuned: which layers fine-tuning changes, and its rate; docs/results.md compares.
+
+    `paper`, where there is one, is the published way: Adam and batches of 128."""
     way, rate = tuned
     chosen = {
         "default": zoo.Recipe(
@@ -78,7 +77,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             total_parameters=3_383_818,
             trainer="frozen",
             capabilities={"backbone": "zoo_frozen.efficientnet_lite0:imagenet_tensors", **FEATURES},
-            recipes=recipes(TENSORFLOW, MOBILE),
+            recipes=recipes(TENSORFLOW, tuned=("last:6", 5e-4)),
             tags=("frozen", "convolution", "pretrained"),
             reference="https://blog.tensorflow.org/2020/03/higher-accuracy-on-vision-models-with-efficientnet-lite.html",
         ),
@@ -117,7 +116,7 @@ def zoo_models() -> list[zoo.ModelEntry]:
             total_parameters=2_236_682,
             trainer="frozen",
             capabilities={"backbone": "zoo_frozen.mobilenet_v2:imagenet_tensors", **FEATURES},
-            recipes=recipes(IMAGENET, MOBILE),
+            recipes=recipes(IMAGENET),
             tags=("frozen", "convolution", "pretrained"),
             reference="https://arxiv.org/abs/1801.04381",
         ),
