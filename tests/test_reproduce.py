@@ -1,5 +1,6 @@
 """Training once more: the same bytes come out, or a true account of what is different."""
 
+import hashlib
 import importlib
 import json
 import platform
@@ -12,11 +13,13 @@ from support import environment
 import zoo
 from zoo_core.io.errors import UsageError
 from zoo_core.io.process import ONE_THREAD, SAME_CODE, be_portable
-from zoo_core.publish.publish import ship
+from zoo_core.publish.publish import converted, ship
 from zoo_core.runs.run import Run
 from zoo_core.train.builder import differences, processor
 from zoo_core.weights.manifest import read
+from zoo_core.weights.references import of_run
 from zoo_core.weights.statements import SUFFIX, rederived, statements
+from zoo_core.weights.verify import check
 
 SMALL = {"epochs": 2, "batch_size": 50, "data": {"train_size": 400, "test_size": 200}}
 X86 = platform.machine() in ("x86_64", "AMD64")
@@ -155,3 +158,16 @@ def test_a_processor_is_named_and_only_flags_that_differ_are_told():
     then = {"threads": 1, "processor_flags": ["avx", "avx2", "fma"], "gone": 3}
     now = {"threads": 1, "processor_flags": ["avx", "avx2", "avx512f"], "new": 4}
     assert differences(then, now) == ["processor_flags was fma and is now avx512f"]
+
+
+def test_an_option_that_the_model_has_had_only_since_then_changes_no_bytes(run, tmp_path):
+    document = run.read()
+    verified = check(of_run(run), exact=True)
+    about = json.loads(verified.header.metadata["zoo"])
+    for config in (about["config"], document["model"]["config"]):
+        assert config.pop("hidden") == [128, 64]  # as if it had come later
+    old = converted(verified, "", json.dumps(about, sort_keys=True))
+    document["result"]["model"]["sha256"] = hashlib.sha256(old).hexdigest()
+    run.write(document)
+    said = zoo.reproduce(run.path, runs=tmp_path / "runs", quiet=True)
+    assert said.verdict == "bytes" and said.found == said.sha256 != said.trained

@@ -229,19 +229,19 @@ def ship(
     return weights
 
 
-def converted(verified: Verified, dtype: str) -> bytes:
-    """The file with its floats in another dtype."""
+def converted(verified: Verified, dtype: str, about: str = "") -> bytes:
+    """The file with its floats in another dtype. about: what it says of itself, if not the same."""
     import numpy as np
 
     tensors = {
-        name: array.astype(dtype) if array.dtype.kind == "f" else array
+        name: array.astype(dtype) if dtype and array.dtype.kind == "f" else array
         for name, array in verified.tensors.items()
     }
     large = [name for name, array in tensors.items() if not np.isfinite(array).all()]
     if large:
         named = f"{large[0]} of {verified.located.source}"
         raise WeightsError(f"{named} has numbers too large for {dtype}")
-    return to_bytes(tensors, verified.header.metadata.get("zoo", ""))
+    return to_bytes(tensors, about or verified.header.metadata.get("zoo", ""))
 
 
 def _figures_of_copy(copy: Verified, verified: Verified) -> dict[str, float]:

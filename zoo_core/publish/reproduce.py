@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,9 +81,10 @@ def reproduce(
 
 def _statement(record: Record, run: Run, different: list[str]) -> Statement:
     document, verified = run.read(), check(of_run(run), exact=True)
-    found = verified.sha256
-    if record.dtype not in ("", _dtype(verified)):
-        found = hashlib.sha256(converted(verified, record.dtype)).hexdigest()
+    found, about = verified.sha256, _as_recorded(record, verified)
+    dtype = record.dtype if record.dtype != _dtype(verified) else ""
+    if dtype or about:
+        found = hashlib.sha256(converted(verified, dtype, about)).hexdigest()
     figures: dict[str, tuple[float | None, float | None]] = {
         name: (value, verified.located.metrics.get(name)) for name, value in record.metrics.items()
     }
@@ -111,6 +113,20 @@ def _statement(record: Record, run: Run, different: list[str]) -> Statement:
         environment=document["environment"],
         **said,
     )
+
+
+def _as_recorded(record: Record, verified: Verified) -> str:
+    """What the file would say of itself without options that the model has had only since then, if
+    there are such; "": nothing else. They have their defaults, so the model is the same one."""
+    entry, _, _ = verified.model
+    about = json.loads(verified.header.metadata.get("zoo") or "{}")
+    config: dict[str, Any] = about.get("config", {})
+    plain = json.loads(json.dumps(entry.options))
+    newer = {name for name in config.keys() - record.config if config[name] == plain.get(name)}
+    if not newer or not record.config:
+        return ""
+    kept = {name: value for name, value in config.items() if name not in newer}
+    return json.dumps(about | {"config": kept}, sort_keys=True)
 
 
 def _dtype(verified: Verified) -> str:

@@ -37,6 +37,7 @@ class Record:
     dataset: str
     recipe_name: str
     settings: Mapping[str, Any]  # every field of the recipe, as `override` takes them
+    config: Mapping[str, Any]  # every option that the model had then
     sha256: str
     dtype: str  # "": as it was trained
     metrics: Mapping[str, float]
@@ -86,6 +87,7 @@ def _of_run(reference: str, path: Path, run: Run | None) -> Record:
             dataset=request.dataset,
             recipe_name=request.recipe,
             settings=request.settings,
+            config=document["model"]["config"],
             sha256=result["model"]["sha256"],
             dtype="",
             metrics={f"{split}_{n}": v for n, v in figures.items() if number(v) is not None},
@@ -139,6 +141,7 @@ def _of_weights(reference: str, weights: Weights) -> Record:
         dataset=weights.dataset,
         recipe_name=told.recipe_name,
         settings=freeze(settings),
+        config=weights.config,
         sha256=weights.sha256,
         dtype=weights.dtype,
         metrics=weights.metrics,
