@@ -29,7 +29,6 @@ from zoo_core.runs.leftovers import measure
 from zoo_core.runs.run import find_any, runs_and_searches, runs_root
 from zoo_core.runs.statistics import enough_seeds
 from zoo_core.runs.summary import QUIET, Summary, matching, summarize_any
-from zoo_core.spec.registry import brought
 from zoo_core.spec.settings import as_typed
 
 MADE_BY = {"run": "train", "search": "tune", "sweep": "sweep"}
@@ -188,6 +187,8 @@ def report_command(run: str, html: Path | None, runs: Path | None) -> Answer:
       zoo report latest --html report.html
     """
     if html:
+        from zoo_core.spec.registry import brought
+
         page = brought("report_html", "--html")(run, html, runs=runs)
         return Answer({"html": page}, str(page))
     from zoo_core.api import report as write
@@ -222,6 +223,8 @@ def compare_command(
       zoo compare cnn resnet18 --html compare.html
     """
     if html:
+        from zoo_core.spec.registry import brought
+
         page = brought("compare_html", "--html")(*references, output=html, runs=runs)
         return Answer({"html": page}, str(page))
     from zoo_core.report.compared import compare
