@@ -77,7 +77,7 @@ def test_calls_notice_what_breaks_a_promise(called):
 def test_calls_are_drawn_from_every_command_and_the_same_seed_draws_the_same():
     known = calls.commands()
     assert {("train",), ("runs", "remove"), ("cache",), ("features", "compute")} <= set(known)
-    draw = lambda: [calls.drawn(random.Random(n), known) for n in range(1500)]  # noqa: E731
+    draw = lambda: [calls.drawn(random.Random(n), known) for n in range(3000)]  # noqa: E731
     made = draw()
     assert made == draw()
     assert {call.path for call in made} == set(known)

@@ -46,9 +46,9 @@ def make_job(tmp_path: Path) -> Callable[..., Any]:
 @pytest.fixture
 def small_cnn() -> zoo.ModelEntry:
     options = {"channels": (8, 16), "kernel_size": 3, "hidden": 32, "dropout": 0.5}
-    return replace(zoo.info("cnn"), config={**options, "batch_norm": True})
+    return replace(zoo.info("cnn"), config={**options, "batch_norm": True}, width="")
 
 
 @pytest.fixture
 def small_mlp() -> zoo.ModelEntry:
-    return replace(zoo.info("mlp"), config={"hidden": (32,), "dropout": 0.0})
+    return replace(zoo.info("mlp"), config={"hidden": (32,), "dropout": 0.0}, width="")

@@ -36,7 +36,7 @@ def test_what_is_honoured_are_fields_of_a_recipe(kind):
 def test_torch_uses_all_of_a_recipe_and_the_others_say_what_they_do_not():
     assert TorchTrainer.honours == ALL
     assert ALL - FrozenTrainer.honours == {"evaluate_subset"}
-    assert ALL - NumpyTrainer.honours == {"compile", "precision", "decay"}
+    assert ALL - NumpyTrainer.honours == {"compile", "precision", "decay", "by_width"}
     assert zoo.Trainer.honours == {
         "subset", "validation_fraction", "preprocess", "seed", "portable", "model", "task", "data",
     }  # fmt: skip

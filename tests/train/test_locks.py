@@ -192,7 +192,7 @@ def zoo(*arguments: object, folder: Path, limit: int = 0, status: int) -> str:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    env = environment(ZOO_CACHE=str(folder / "cache"), ZOO_PLUGINS="numpy")
+    env = environment(ZOO_CACHE=str(folder / "cache"), ZOO_PLUGINS="numpy,tune")
     done = subprocess.run(
         # -B: Python itself would leave half of a .pyc file.
         [sys.executable, "-B", "-m", "zoo", *map(str, arguments)], cwd=folder, env=env,

@@ -184,6 +184,9 @@ def test_a_trial_that_is_measured_rarely_is_judged_by_its_measurements():
         prune = True
         recipe = zoo.Recipe(epochs=30, evaluate_every=10, schedule="cosine")
 
+        def tried(parameters):
+            return Plan.recipe
+
     class Suggestion:
         parameters: dict[str, float] = {}
 

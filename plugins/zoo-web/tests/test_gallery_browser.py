@@ -19,14 +19,14 @@ from fixtures.chromium import (
 )
 from fixtures.serving import Client
 from PIL import Image
-from test_shipped import DATA, fetch
+from test_shipped import DATA, WEIGHTS, fetch
 from zoo_web import computed, vendoring
 
 import zoo
 
 pytestmark = pytest.mark.slow
 SAME = 1e-3  # probabilities may differ by that much
-CLASSIFIERS = [row for row in zoo.list_weights() if "test_accuracy" in row["metrics"]]
+CLASSIFIERS = [weights for weights in WEIGHTS if "test_accuracy" in weights.metrics]
 MANY, PART = 1000, 50  # images of the test; of one request
 
 ASK = """async ([base, model, runtime, files]) => {
@@ -51,7 +51,7 @@ def site(tmp_path_factory):
     """All shipped classifiers and their samples; nothing is measured, which takes long."""
     if missing := vendoring.missing():
         pytest.fail(f"zoo-web was installed without npm: {', '.join(missing)} is not here")
-    for dataset in sorted({row["dataset"] for row in CLASSIFIERS}):
+    for dataset in sorted({weights.dataset for weights in CLASSIFIERS}):
         fetch(dataset)
     folder = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
@@ -61,7 +61,7 @@ def site(tmp_path_factory):
             return ["onnx"] * subject.classifies + ["walk"] * subject.draws
 
         patch.setattr(computed, "wanted", parts)
-        done = zoo.gallery(out=folder / "site")
+        done = zoo.gallery([weights.name for weights in WEIGHTS], folder / "site")
     assert not done["problems"]
     yield folder / "site"
 
@@ -83,13 +83,13 @@ def told(page, site):
         return page.evaluate("JSON.parse(document.getElementById('models').textContent)")
 
 
-@pytest.mark.parametrize("row", CLASSIFIERS, ids=lambda row: row["name"])
-def test_an_image_that_is_dropped_gets_the_answer_of_zoo_predict(row, site, page, data):
-    (image,) = images(row["dataset"], 1)
+@pytest.mark.parametrize("weights", CLASSIFIERS, ids=lambda weights: weights.name)
+def test_an_image_that_is_dropped_gets_the_answer_of_zoo_predict(weights, site, page, data):
+    (image,) = images(weights.dataset, 1)
     larger = np.asarray(Image.fromarray(np.squeeze(image)).resize((90, 61)).convert("RGB"))
-    model = zoo.load(row["reference"])
+    model = zoo.load(weights.name)
     with hosted(site) as address:
-        page.goto(f"{address}/models/{row['reference']}.html")
+        page.goto(f"{address}/models/{weights.name}.html")
         for file in (png(image), png(larger)):
             (said,) = dropped(page, file, 1)
             ours = dict(zip(said["classes"], said["probabilities"], strict=True))
