@@ -26,7 +26,6 @@ from zoo_core.io.errors import ZooError
 from zoo_core.io.process import be_portable
 from zoo_core.runs.run import Run
 from zoo_core.spec.entries import ModelEntry
-from zoo_core.spec.registry import brought
 from zoo_core.spec.settings import (
     TrainingRequest,
     choose_recipe,
@@ -112,6 +111,7 @@ def train_command(
     chosen = override(choose_recipe(entry, recipe or "default"), settings)
     if chosen.portable:
         be_portable()
+    from zoo_core.spec.registry import brought
     from zoo_core.train.builder import command_line
 
     if seeds and seeds > 1:
