@@ -164,8 +164,8 @@ def measure(options: argparse.Namespace) -> None:
         for together, requests in ((options.together, options.requests), (1, options.requests)):
             rates: dict[str, list[float]] = {name: [] for name in servers}
             times: dict[str, list[float]] = {name: [] for name in servers}
-            for _ in range(options.rounds):
-                for name, server in servers.items():
+            for number in range(options.rounds):  # neither is always the first
+                for name, server in list(servers.items())[:: -1 if number % 2 else 1]:
                     rate, seconds = load(server, bodies, known, requests, together)
                     rates[name].append(rate)
                     times[name] += seconds
