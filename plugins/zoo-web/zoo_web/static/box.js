@@ -66,7 +66,7 @@ function build(element, models) {
 
   function picker(words, camera) {
     const input = make("input", { type: "file", accept: "image/*", class: "hidden", tabindex: "-1" });
-    input.setAttribute("aria-label", words);
+    input.setAttribute("aria-hidden", "true"); // the button beside it says what it is for
     if (camera) input.setAttribute("capture", "environment");
     const button = make("button", { type: "button", class: camera ? "" : "first" }, words);
     button.addEventListener("click", () => input.click());
