@@ -198,8 +198,15 @@ def test_a_file_that_says_something_else_is_not_kept(numpy_run, tmp_path, monkey
     assert not (tmp_path / "model.onnx").exists()
 
 
+SHIPPED = [
+    row["name"]
+    for row in zoo.list_weights(kind="classification")
+    if row["sources"][0].startswith("package:")  # whatever else this machine has
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [row["name"] for row in zoo.list_weights(kind="classification")])
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_classifier_says_the_same_of_1000_images(name, tmp_path):
     classify, model = stranger(zoo.export(name, tmp_path / "model.onnx").path), zoo.load(name)
     split, side = zoo.open_dataset(model.zoo.dataset).test, model.zoo.preprocess.stored_size
