@@ -29,6 +29,7 @@ def gallery_command(references: tuple[str, ...], out: Path, runs: Path | None) -
     from zoo_web.gallery import gallery
 
     made = gallery(references, out, runs=runs)
-    lines = [f"{len(made['models'])} models, {kit.size(made['bytes'])}: {made['start']}"]
+    count = len(made["models"])
+    lines = [f"{count} model{'s' * (count != 1)}, {kit.size(made['bytes'])}: {made['start']}"]
     lines.append(f"Look: python -m http.server --bind 127.0.0.1 --directory {out}")
     return kit.Answer(made, "\n".join(lines), brief=made["path"])

@@ -20,17 +20,21 @@ SCRIPTS = ("gallery.js", "box.js", "onnx.js", "tables.js", "charts.js")
 
 
 def gallery(
-    references: Sequence[str] = (), out: str | Path = "site", *, runs: str | Path | None = None
+    references: str | Path | Sequence[str] = (),
+    out: str | Path = "site",
+    *,
+    runs: str | Path | None = None,
 ) -> dict[str, Any]:
     """Write a static site of trained models, which compute in the browser.
 
         zoo.gallery(out="site")                     # everything installed that is trained
-        zoo.gallery(["cnn", "latest"], "mine")      # some weights and runs
+        zoo.gallery(["cnn", "latest"], "mine")      # some weights and runs, or one
 
     references: names of weights, or runs; nothing means all. out: a folder, which becomes the site:
     it must be empty, or a gallery that is replaced. What takes long is computed once, and goes on
     where it was interrupted.
     """
+    references = [str(references)] if isinstance(references, str | Path) else references
     out = Path(out)
     if out.exists() and not (out / MARK).exists() and (out.is_file() or any(out.iterdir())):
         raise zoo.UsageError(f"{out} holds something else than a gallery", "name another folder")

@@ -159,6 +159,8 @@ def amount(value: float) -> str:
 
 
 def minutes(value: float) -> str:
+    if value < 1:
+        return f"{60 * value:.2g} s"
     return f"{value / 60:.3g} h" if value >= 60 else f"{value:.2g} min"
 
 

@@ -48,7 +48,7 @@ def row_of(one: Subject, made: Computed) -> dict[str, Any]:
     ms = measured.get("milliseconds")
     return {
         "title": one.title,
-        "short": one.title.removesuffix(f".{one.dataset}"),
+        "short": shortened(one.title.removesuffix(f".{one.dataset}")),
         "href": f"models/{one.slug}.html",
         "dataset": one.dataset,
         "accuracy": found,
@@ -60,6 +60,12 @@ def row_of(one: Subject, made: Computed) -> dict[str, Any]:
         "milliseconds": ms,
         "milliseconds_words": plots.milliseconds(ms) if ms else "",
     }
+
+
+def shortened(name: str, most: int = 28) -> str:
+    """For a label: both ends, because names of runs begin alike."""
+    half = most // 2
+    return name if len(name) <= most else f"{name[:half]}…{name[1 - half :]}"
 
 
 def costs(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ class Subject:
     located: Any  # as zoo.kit.locate gives it
     entry: zoo.ModelEntry
     license: str
+    parameters: int | None
     recipe: Mapping[str, Any]
     training: Mapping[str, Any]  # sections as in run.json; {} where there is no record
     curves: Sequence[Mapping[str, Any]]  # epochs as in metrics.jsonl; [] where there are none
@@ -53,10 +54,6 @@ class Subject:
     @property
     def draws(self) -> bool:
         return "generate" in self.entry.capabilities
-
-    @property
-    def parameters(self) -> int | None:
-        return self.entry.total_parameters or self.entry.parameters
 
     @property
     def minutes(self) -> float | None:
@@ -111,12 +108,15 @@ def _subject(reference: str, slug: str, runs: Path | None) -> Subject:
         told: dict[str, Any] = dict(located.run)
         recipe, license_ = dict(told.get("recipe") or {}), ""
         curves = list(run.metrics())[-MOST_EPOCHS:]
+        count = (told.get("parameters") or {}).get("total")
         return Subject(
-            str(run.path), slug_of(run.name), located, entry, license_, recipe, told, curves
+            str(run.path), slug_of(run.name), located, entry, license_, count, recipe, told, curves
         )
-    weights = kit.published(reference)
-    recipe, license_ = (dict(weights.recipe), weights.license) if weights else ({}, "")
-    return Subject(reference, slug, located, entry, license_, recipe, _record(located.path), [])
+    weights, beside = kit.published(reference), _record(located.path)
+    if not weights:
+        return Subject(reference, slug, located, entry, "", None, {}, beside, [])
+    of_weights = weights.license, weights.parameters, dict(weights.recipe)
+    return Subject(reference, slug, located, entry, *of_weights, beside, [])
 
 
 def _lasting(reference: str, runs: Path | None) -> str:

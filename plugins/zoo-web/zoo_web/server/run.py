@@ -62,6 +62,14 @@ def serve(
     return server
 
 
+def _title(model: Any, runs: Path | None) -> str:
+    """What callers see: of a run its name, even if somebody typed `latest`; "" for an object."""
+    if not isinstance(model, str | Path):
+        return ""
+    located = kit.locate(str(model), runs)
+    return located.path.parent.name if located.run else str(model)
+
+
 class Server:
     """A server of one model; `url` is its address, `stop` ends it. A context manager."""
 
@@ -73,7 +81,7 @@ class Server:
         self._socket = listening(host, port)  # before the model, which takes time to load
         try:
             asked = kit.Answering(kit.loaded(model, runs, device))
-            title = str(model) if isinstance(model, str | Path) else asked.model.zoo.entry.name
+            title = _title(model, runs) or asked.model.zoo.entry.name
             preprocess = asked.model.zoo.preprocess
             shape = (preprocess.stored_size, preprocess.stored_size, preprocess.stored_channels)
             batch = batch or best_size(asked.compute, np.zeros(shape, np.uint8), asked.at_once)
