@@ -274,3 +274,11 @@ class TestVendoring:
             pytest.skip("zoo-web was installed without npm")
         assert vendoring.SHA256 in mark.read_text()
         assert not vendoring.missing()
+
+
+def test_a_page_counts_the_parameters_of_the_run_itself(made):
+    """Not those of the model's defaults: the images of this run have three channels."""
+    count = json.loads((made.run / "run.json").read_text("utf-8"))["parameters"]["total"]
+    assert count != zoo.info("lenet_numpy").parameters
+    (page,) = (made.site / "models").glob("*.html")
+    assert f"{count:,} parameters" in page.read_text("utf-8")
