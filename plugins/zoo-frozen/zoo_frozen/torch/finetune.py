@@ -236,9 +236,11 @@ def fit(
         assert learner.scored is not None and isinstance(learner.task, Supervised)
         gain = compare(learner.task, said, learner.scored, labels[held_out])
         facts |= {**vars(gain), "gain": gain.gain, "told": f"{how}: {gain}"}
-        if not gain.gain > 0:  # NaN is not better either
+        if not gain.convinces:
             facts["kept"] = "probe"
-            remark = f"fine-tuning did not help; the head on the frozen backbone is kept: {gain}"
+            remark = (
+                f"fine-tuning did not help enough; the head on the frozen backbone is kept: {gain}"
+            )
             return replace(
                 fitted, tensors=head().tensors, best_epoch=0, facts={"finetune": facts},
                 remarks=(*fitted.remarks, remark),
@@ -304,6 +306,13 @@ class Gain:
             if self.figure == "accuracy"
             else self.probe - self.finetuned
         )
+
+    @property
+    def convinces(self) -> bool:
+        """Whether it is more than one standard error: of two models that are about as good, the
+        simpler one does better on other images. NaN does not."""
+        low, high = self.interval
+        return self.gain > (high - low) / 2 / NormalDist().inv_cdf(0.975)
 
     def __str__(self) -> str:
         scale, unit = (100, " %") if self.figure == "accuracy" else (1, "")
