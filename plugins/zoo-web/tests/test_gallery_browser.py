@@ -134,6 +134,7 @@ def test_page_server_file_and_command_agree_on_a_thousand_images(site, page, dat
 
 def test_an_image_is_chosen_by_keyboard_or_pasted(site, page, data):
     one, other = map(png, images("cifar10", 2))
+    page.on("filechooser", lambda _: None)  # from now on Chromium opens no dialog of its own
     with hosted(site) as address:
         page.goto(f"{address}/models/cnn.cifar10.html")
         (wanted,) = dropped(page, one, 1)
